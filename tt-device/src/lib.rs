@@ -15,5 +15,5 @@ pub use backend::{Backend, Element, KvShape};
 pub use cpu::{Cpu, CpuBuilder, Isa};
 pub use error::DeviceError;
 pub use numerics::Contract;
-pub use ops::{AttentionShape, DeltaInputs, DeltaShape, DeltaState, HeadSlice, Keep, Ops};
+pub use ops::{AttentionShape, DeltaInputs, DeltaShape, DeltaState, HeadSlice, Keep, LinearOut, Ops};
 pub use weight::{MatrixShape, WeightFormat, WeightLayout, WeightView};

@@ -109,6 +109,15 @@ pub struct DeltaInputs<'a, B: Backend> {
     pub shape: DeltaShape,
 }
 
+/// One of several linears of the same input.
+#[derive(Debug)]
+pub struct LinearOut<'a, B: Backend> {
+    /// Side by side, as in [`Ops::linear`].
+    pub weights: &'a [&'a B::Weight],
+    /// `[rows, sum of outputs]`.
+    pub out: &'a mut B::Buf<f32>,
+}
+
 /// Operations that go into a recorder. Shapes are row-major; `rows` counts the tokens of a pass.
 pub trait Ops<B: Backend> {
     /// `out[r] = table[ids[r]]`, `[rows, width]`.
@@ -117,9 +126,10 @@ pub trait Ops<B: Backend> {
     /// Norms `rows` rows of `scale`'s width: [`crate::reference::norm::rms_norm`].
     fn rms_norm(&mut self, x: &B::Buf<f32>, scale: &B::Buf<f32>, eps: f32, rows: usize, out: &mut B::Buf<f32>);
 
-    /// `out[rows, outputs] = x[rows, inputs] W`: [`crate::reference::linear`], with activations rounded
-    /// as the contract says.
-    fn linear(&mut self, x: &B::Buf<f32>, weight: &B::Weight, rows: usize, out: &mut B::Buf<f32>);
+    /// `out[r] = [x[r] W0, x[r] W1, ..]`: [`crate::reference::linear`], with activations rounded as the
+    /// contract says. Weights side by side share their inputs; a single one is the usual case, three
+    /// are the queries, keys and values of a delta layer whose projection is stored in parts.
+    fn linear(&mut self, x: &B::Buf<f32>, weights: &[&B::Weight], rows: usize, out: &mut B::Buf<f32>);
 
     /// Copies heads out of wider rows: `out[rows, heads, head_dim]`.
     fn take_heads(&mut self, x: &B::Buf<f32>, slice: HeadSlice, rows: usize, out: &mut B::Buf<f32>);
@@ -181,7 +191,7 @@ pub trait Ops<B: Backend> {
     /// The index of the largest element of each row, lowest index among equals.
     fn top(&mut self, x: &B::Buf<f32>, width: usize, rows: usize, out: &mut B::Buf<u32>);
 
-    /// `x += rms-free residual of a linear`: `x[rows, outputs] += input W`. `scratch` holds `[rows, outputs]`.
+    /// The residual of a linear: `x[rows, outputs] += input W`. `scratch` holds `[rows, outputs]`.
     fn linear_add(
         &mut self,
         input: &B::Buf<f32>,
@@ -191,14 +201,14 @@ pub trait Ops<B: Backend> {
         scratch: &mut B::Buf<f32>,
         x: &mut B::Buf<f32>,
     ) {
-        self.linear(input, weight, rows, scratch);
+        self.linear(input, &[weight], rows, scratch);
         self.add(x, scratch, rows * outputs);
     }
 
     /// Several linears of one input, in order; a device may round or pack the input once.
-    fn linears(&mut self, x: &B::Buf<f32>, rows: usize, parts: &mut [(&B::Weight, &mut B::Buf<f32>)]) {
-        for (weight, out) in parts {
-            self.linear(x, weight, rows, out);
+    fn linears(&mut self, x: &B::Buf<f32>, rows: usize, parts: &mut [LinearOut<'_, B>]) {
+        for part in parts {
+            self.linear(x, part.weights, rows, part.out);
         }
     }
 }

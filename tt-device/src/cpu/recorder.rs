@@ -5,7 +5,7 @@ use super::kernels::Kernels;
 use super::memory::HostKv;
 use super::ops;
 use crate::numerics::Contract;
-use crate::ops::{AttentionShape, DeltaInputs, DeltaState, HeadSlice, Ops};
+use crate::ops::{AttentionShape, DeltaInputs, DeltaState, HeadSlice, LinearOut, Ops};
 use crate::weight::WeightView;
 use crate::Cpu;
 
@@ -56,8 +56,8 @@ impl Ops<Cpu> for CpuRecorder<'_> {
         }
     }
 
-    fn linear(&mut self, x: &HostBuf<f32>, weight: &WeightView, rows: usize, out: &mut HostBuf<f32>) {
-        ops::linear::linears(self, x.as_slice(), rows, &mut [(weight, out)]);
+    fn linear(&mut self, x: &HostBuf<f32>, weights: &[&WeightView], rows: usize, out: &mut HostBuf<f32>) {
+        ops::linear::linears(self, x.as_slice(), rows, &mut [LinearOut { weights, out }]);
     }
 
     fn take_heads(&mut self, x: &HostBuf<f32>, slice: HeadSlice, rows: usize, out: &mut HostBuf<f32>) {
@@ -148,7 +148,7 @@ impl Ops<Cpu> for CpuRecorder<'_> {
         }
     }
 
-    fn linears(&mut self, x: &HostBuf<f32>, rows: usize, parts: &mut [(&WeightView, &mut HostBuf<f32>)]) {
+    fn linears(&mut self, x: &HostBuf<f32>, rows: usize, parts: &mut [LinearOut<'_, Cpu>]) {
         ops::linear::linears(self, x.as_slice(), rows, parts);
     }
 }
