@@ -1,0 +1,89 @@
+//! Which kernel runs.
+
+use std::sync::OnceLock;
+
+use super::{ActivationRow, Destination, WeightParts, portable};
+use crate::tensix::{Accumulate, Fidelity, MatrixUnit};
+use crate::weight::TILE;
+
+type Run = fn(&[u16; TILE * TILE], &mut WeightParts, &[ActivationRow], &mut [Destination]);
+
+/// One function for each fidelity and accumulator.
+pub(super) type Table = [[Run; 2]; 4];
+
+/// The table of `$run::<PHASES, F32>`.
+macro_rules! table {
+    ($run:path) => {{
+        use $run as run;
+        [
+            [run::<1, true>, run::<1, false>],
+            [run::<2, true>, run::<2, false>],
+            [run::<3, true>, run::<3, false>],
+            [run::<4, true>, run::<4, false>],
+        ]
+    }};
+}
+pub(super) use table;
+
+static PORTABLE: Table = table!(portable::accumulate);
+
+/// An instruction set's form of the arithmetic. All give the same bits.
+#[derive(Clone, Copy)]
+pub struct Kernel {
+    name: &'static str,
+    table: &'static Table,
+}
+
+impl Kernel {
+    const PORTABLE: Self = Self { name: "portable", table: &PORTABLE };
+
+    /// The kernels that this machine can run, the slowest first.
+    #[must_use]
+    pub fn available() -> Vec<Self> {
+        let mut kernels = vec![Self::PORTABLE];
+        #[cfg(target_arch = "x86_64")]
+        kernels.extend(super::x86_64::tables().map(|(name, table)| Self { name, table }));
+        kernels
+    }
+
+    /// The fastest of [`Kernel::available`].
+    #[must_use]
+    pub fn best() -> Self {
+        static BEST: OnceLock<Kernel> = OnceLock::new();
+        *BEST.get_or_init(|| Self::available().pop().unwrap_or(Self::PORTABLE))
+    }
+
+    /// `portable`, `avx2`, `avx512`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        self.name
+    }
+
+    /// Adds one block of 32 k to all `destinations`, a row each.
+    pub(in crate::tensix) fn accumulate(
+        self,
+        unit: MatrixUnit,
+        tile: &[u16; TILE * TILE],
+        parts: &mut WeightParts,
+        rows: &[ActivationRow],
+        destinations: &mut [Destination],
+    ) {
+        let fidelity = match unit.fidelity {
+            Fidelity::LoFi => 0,
+            Fidelity::HiFi2 => 1,
+            Fidelity::HiFi3 => 2,
+            Fidelity::HiFi4 => 3,
+        };
+        let accumulate = match unit.accumulate {
+            Accumulate::F32 => 0,
+            Accumulate::Bf16 => 1,
+        };
+        self.table[fidelity][accumulate](tile, parts, rows, destinations);
+    }
+}
+
+impl std::fmt::Debug for Kernel {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Kernel({})", self.name)
+    }
+}

@@ -1,0 +1,3 @@
+//! placeholder
+use super::super::dispatch::Table;
+pub(super) fn table() -> Option<&'static Table> { None }
