@@ -134,8 +134,8 @@ pub trait Ops<B: Backend> {
     /// Copies heads out of wider rows: `out[rows, heads, head_dim]`.
     fn take_heads(&mut self, x: &B::Buf<f32>, slice: HeadSlice, rows: usize, out: &mut B::Buf<f32>);
 
-    /// Copies row `first + r` of `x` (rows of `width`) to row `r` of `out`, for `r < rows`.
-    fn take_rows(&mut self, x: &B::Buf<f32>, width: usize, first: usize, rows: usize, out: &mut B::Buf<f32>);
+    /// Copies rows of `width` elements: row `from + r` of `x` to row `to + r` of `out`, for `r < rows`.
+    fn copy_rows(&mut self, x: &B::Buf<f32>, from: usize, width: usize, rows: usize, out: &mut B::Buf<f32>, to: usize);
 
     /// `out[r] = [a[r], b[r]]`, both of `width`.
     fn concat(&mut self, a: &B::Buf<f32>, b: &B::Buf<f32>, width: usize, rows: usize, out: &mut B::Buf<f32>);

@@ -64,8 +64,17 @@ impl Ops<Cpu> for CpuRecorder<'_> {
         ops::rows::take_heads(x.as_slice(), slice, rows, out.as_mut_slice());
     }
 
-    fn take_rows(&mut self, x: &HostBuf<f32>, width: usize, first: usize, rows: usize, out: &mut HostBuf<f32>) {
-        out.as_mut_slice()[..rows * width].copy_from_slice(&x.as_slice()[first * width..][..rows * width]);
+    fn copy_rows(
+        &mut self,
+        x: &HostBuf<f32>,
+        from: usize,
+        width: usize,
+        rows: usize,
+        out: &mut HostBuf<f32>,
+        to: usize,
+    ) {
+        let x = &x.as_slice()[from * width..][..rows * width];
+        out.as_mut_slice()[to * width..][..rows * width].copy_from_slice(x);
     }
 
     fn concat(&mut self, a: &HostBuf<f32>, b: &HostBuf<f32>, width: usize, rows: usize, out: &mut HostBuf<f32>) {
@@ -113,14 +122,7 @@ impl Ops<Cpu> for CpuRecorder<'_> {
     ) {
         let first = position.as_slice()[0] as usize;
         let len = rows * shape.heads * shape.head_dim;
-        ops::attention::attend(
-            self.kernels,
-            &q.as_slice()[..len],
-            kv,
-            first,
-            shape,
-            &mut out.as_mut_slice()[..len],
-        );
+        ops::attention::attend(self, &q.as_slice()[..len], kv, first, shape, rows, &mut out.as_mut_slice()[..len]);
     }
 
     fn delta(&mut self, inputs: DeltaInputs<'_, Cpu>, state: DeltaState<'_, Cpu>, rows: usize, out: &mut HostBuf<f32>) {
