@@ -36,7 +36,7 @@ pub trait Chance: Send {
     fn pick(&mut self, weights: &[f64], draw: Draw) -> usize;
 }
 
-impl fmt::Debug for dyn Chance {
+impl fmt::Debug for dyn Chance + '_ {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Chance")
     }
@@ -63,7 +63,11 @@ impl Seeded {
             Purpose::Token => 3,
         };
         // The position leads to a stream, the round and the purpose to a number in it.
-        let bits = stream_bits(!self.seed, draw.position as u64, (draw.round as u64) << 2 | purpose);
+        let bits = stream_bits(
+            !self.seed,
+            draw.position as u64,
+            (draw.round as u64) << 2 | purpose,
+        );
         (bits >> 11) as f64 * (1.0 / (1_u64 << 53) as f64)
     }
 }
@@ -113,7 +117,10 @@ mod tests {
         assert_eq!(counts[1], 0);
         for (count, share) in [(counts[0], 0.125), (counts[2], 0.375), (counts[3], 0.5)] {
             // Five standard deviations of 20,000 draws are at most 0.018.
-            assert!((f64::from(count) / 20_000.0 - share).abs() < 0.018, "{counts:?}");
+            assert!(
+                (f64::from(count) / 20_000.0 - share).abs() < 0.018,
+                "{counts:?}"
+            );
         }
     }
 
@@ -135,13 +142,25 @@ mod tests {
             purpose: Purpose::Token,
         };
         let others = [
-            Draw { position: 6, ..draw },
+            Draw {
+                position: 6,
+                ..draw
+            },
             Draw { round: 5, ..draw },
-            Draw { purpose: Purpose::Draft, ..draw },
+            Draw {
+                purpose: Purpose::Draft,
+                ..draw
+            },
         ];
         for other in others {
-            assert_ne!(chance.uniform(draw).to_bits(), chance.uniform(other).to_bits());
+            assert_ne!(
+                chance.uniform(draw).to_bits(),
+                chance.uniform(other).to_bits()
+            );
         }
-        assert_ne!(chance.uniform(draw).to_bits(), Seeded::new(4).uniform(draw).to_bits());
+        assert_ne!(
+            chance.uniform(draw).to_bits(),
+            Seeded::new(4).uniform(draw).to_bits()
+        );
     }
 }

@@ -21,7 +21,12 @@ pub trait Drafter<T: Target> {
     ///
     /// # Errors
     /// Whatever stops the model. To have no idea is not an error: propose nothing.
-    fn propose(&mut self, target: &mut T, anchor: TokenId, drafts: &mut Drafts<'_>) -> Result<(), T::Error>;
+    fn propose(
+        &mut self,
+        target: &mut T,
+        anchor: TokenId,
+        drafts: &mut Drafts<'_>,
+    ) -> Result<(), T::Error>;
 
     /// The target has just committed `kept`: a chunk of the prompt, or the confirmed part of the last block
     /// (the anchor, then the accepted drafts). The rows of the target's last pass begin with theirs.
@@ -42,7 +47,12 @@ impl<T: Target> Drafter<T> for NoDraft {
         Ok(())
     }
 
-    fn propose(&mut self, _target: &mut T, _anchor: TokenId, _drafts: &mut Drafts<'_>) -> Result<(), T::Error> {
+    fn propose(
+        &mut self,
+        _target: &mut T,
+        _anchor: TokenId,
+        _drafts: &mut Drafts<'_>,
+    ) -> Result<(), T::Error> {
         Ok(())
     }
 
@@ -56,7 +66,12 @@ impl<T: Target, D: Drafter<T> + ?Sized> Drafter<T> for Box<D> {
         (**self).reset(target, held)
     }
 
-    fn propose(&mut self, target: &mut T, anchor: TokenId, drafts: &mut Drafts<'_>) -> Result<(), T::Error> {
+    fn propose(
+        &mut self,
+        target: &mut T,
+        anchor: TokenId,
+        drafts: &mut Drafts<'_>,
+    ) -> Result<(), T::Error> {
         (**self).propose(target, anchor, drafts)
     }
 

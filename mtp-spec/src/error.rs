@@ -38,7 +38,9 @@ pub enum SpecError<E: std::error::Error + 'static> {
         source: MaskError,
     },
     /// A prompt without a token that the target does not hold already.
-    #[error("prompt of {prompt} tokens: the target already holds {held}, at least one more is needed")]
+    #[error(
+        "prompt of {prompt} tokens: the target already holds {held}, at least one more is needed"
+    )]
     NothingToFeed {
         /// Tokens in the prompt.
         prompt: usize,

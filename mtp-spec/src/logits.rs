@@ -64,7 +64,11 @@ impl LogitRows {
     /// # Panics
     /// When `row` is not `vocab_size` wide.
     pub fn push_row(&mut self, row: &[f32]) {
-        assert_eq!(row.len(), self.vocab_size, "a row is as wide as the vocabulary");
+        assert_eq!(
+            row.len(),
+            self.vocab_size,
+            "a row is as wide as the vocabulary"
+        );
         self.values.extend_from_slice(row);
     }
 

@@ -3,7 +3,7 @@ use std::ops::AddAssign;
 /// What drafting brought, over one request or many.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
-    /// Passes of the target that emitted something, with or without drafts.
+    /// Passes of the target behind the prompt, with or without drafts.
     pub rounds: u64,
     /// Of those, the ones with at least one draft.
     pub drafted_rounds: u64,
@@ -13,7 +13,7 @@ pub struct Statistics {
     pub accepted: u64,
     /// Drafts that were thrown away unverified: no token of the vocabulary, or more than asked for.
     pub refused: u64,
-    /// Tokens emitted.
+    /// Tokens that those passes emitted. The first token of an output needs no pass and is not counted.
     pub emitted: u64,
     /// Drafts verified and accepted by their place in the block: first draft, second, ..
     pub by_place: Vec<PlaceCount>,
@@ -29,13 +29,24 @@ pub struct PlaceCount {
 }
 
 impl Statistics {
+    /// Nothing counted.
+    pub(crate) const NONE: Self = Self {
+        rounds: 0,
+        drafted_rounds: 0,
+        drafted: 0,
+        accepted: 0,
+        refused: 0,
+        emitted: 0,
+        by_place: Vec::new(),
+    };
+
     /// Share of the verified drafts that became output; `None` when nothing was drafted.
     #[must_use]
     pub fn acceptance(&self) -> Option<f64> {
         (self.drafted > 0).then(|| ratio(self.accepted, self.drafted))
     }
 
-    /// Mean tokens emitted by a pass of the target; `None` before the first.
+    /// Mean tokens emitted per pass of the target; `None` before the first.
     #[must_use]
     pub fn tokens_per_round(&self) -> Option<f64> {
         (self.rounds > 0).then(|| ratio(self.emitted, self.rounds))
@@ -67,7 +78,8 @@ impl AddAssign<&Self> for Statistics {
         self.refused += other.refused;
         self.emitted += other.emitted;
         if self.by_place.len() < other.by_place.len() {
-            self.by_place.resize(other.by_place.len(), PlaceCount::default());
+            self.by_place
+                .resize(other.by_place.len(), PlaceCount::default());
         }
         for (sum, count) in self.by_place.iter_mut().zip(&other.by_place) {
             sum.drafted += count.drafted;
@@ -93,8 +105,21 @@ mod tests {
         let mut second = Statistics::default();
         second.record(3, 1, 2);
         first += &second;
-        assert_eq!((first.rounds, first.drafted_rounds, first.drafted, first.accepted, first.emitted), (3, 2, 4, 2, 5));
-        let places: Vec<(u64, u64)> = first.by_place.iter().map(|p| (p.drafted, p.accepted)).collect();
+        assert_eq!(
+            (
+                first.rounds,
+                first.drafted_rounds,
+                first.drafted,
+                first.accepted,
+                first.emitted
+            ),
+            (3, 2, 4, 2, 5)
+        );
+        let places: Vec<(u64, u64)> = first
+            .by_place
+            .iter()
+            .map(|p| (p.drafted, p.accepted))
+            .collect();
         assert_eq!(places, [(2, 2), (1, 0), (1, 0)]);
         assert_eq!(first.acceptance(), Some(0.5));
     }

@@ -42,7 +42,12 @@ pub trait Target {
     ///
     /// # Errors
     /// Whatever stops the model. The committed state may then be any prefix of the chunk further; the caller starts over.
-    fn prefill(&mut self, chunk: &[TokenId], wanted: PromptLogits, out: &mut LogitRows) -> Result<(), Self::Error>;
+    fn prefill(
+        &mut self,
+        chunk: &[TokenId],
+        wanted: PromptLogits,
+        out: &mut LogitRows,
+    ) -> Result<(), Self::Error>;
 
     /// Feeds `[anchor, draft, draft, ..]` tentatively and appends one row of logits for each: row `i` predicts what
     /// follows `block[..=i]`. `block` is not empty and fits in the capacity.

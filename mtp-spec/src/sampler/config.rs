@@ -14,7 +14,7 @@ pub struct SamplerConfig {
     pub top_p: f32,
     /// Keeps the tokens with at least `min_p` times the probability of the most likely one. 0 to 1.
     pub min_p: f32,
-    /// Divides positive and multiplies negative logits of every token that stands in the prompt or the output. Above 0; 1 does nothing.
+    /// Divides positive and multiplies negative logits of every token that stands in the prompt or the output. 0.01 to 100; 1 does nothing.
     pub repetition_penalty: f32,
     /// Taken once off the logit of every token that stands in the output. -2 to 2.
     pub presence_penalty: f32,
@@ -69,7 +69,7 @@ impl SamplerConfig {
         within("temperature", self.temperature, 0.0, f32::MAX)?;
         within("top_p", self.top_p, 0.0, 1.0)?;
         within("min_p", self.min_p, 0.0, 1.0)?;
-        within("repetition_penalty", self.repetition_penalty, f32::MIN_POSITIVE, f32::MAX)?;
+        within("repetition_penalty", self.repetition_penalty, 0.01, 100.0)?;
         within("presence_penalty", self.presence_penalty, -2.0, 2.0)?;
         within("frequency_penalty", self.frequency_penalty, -2.0, 2.0)?;
         for &(_, bias) in &self.logit_bias {
@@ -104,10 +104,20 @@ fn within(field: &'static str, value: f32, lowest: f32, highest: f32) -> Result<
     }
 }
 
-fn known(field: &'static str, mut tokens: impl Iterator<Item = TokenId>, vocab_size: usize) -> Result<(), ConfigError> {
+fn known(
+    field: &'static str,
+    mut tokens: impl Iterator<Item = TokenId>,
+    vocab_size: usize,
+) -> Result<(), ConfigError> {
     tokens
         .find(|token| token.index() >= vocab_size)
-        .map_or(Ok(()), |token| Err(ConfigError::Token { field, token, vocab_size }))
+        .map_or(Ok(()), |token| {
+            Err(ConfigError::Token {
+                field,
+                token,
+                vocab_size,
+            })
+        })
 }
 
 /// Why a [`SamplerConfig`] was refused.
@@ -155,7 +165,11 @@ mod tests {
         change(&mut config);
         match config.check(10) {
             Ok(()) => None,
-            Err(ConfigError::Range { field, .. } | ConfigError::Token { field, .. } | ConfigError::Twice { field, .. }) => Some(field),
+            Err(
+                ConfigError::Range { field, .. }
+                | ConfigError::Token { field, .. }
+                | ConfigError::Twice { field, .. },
+            ) => Some(field),
         }
     }
 
@@ -165,15 +179,36 @@ mod tests {
             assert_eq!(refusal(|c| c.temperature = value), Some("temperature"));
             assert_eq!(refusal(|c| c.top_p = value), Some("top_p"));
             assert_eq!(refusal(|c| c.min_p = value), Some("min_p"));
-            assert_eq!(refusal(|c| c.repetition_penalty = value), Some("repetition_penalty"));
+            assert_eq!(
+                refusal(|c| c.repetition_penalty = value),
+                Some("repetition_penalty")
+            );
         }
-        assert_eq!(refusal(|c| c.repetition_penalty = 0.0), Some("repetition_penalty"));
-        assert_eq!(refusal(|c| c.presence_penalty = 2.5), Some("presence_penalty"));
-        assert_eq!(refusal(|c| c.frequency_penalty = f32::NAN), Some("frequency_penalty"));
-        assert_eq!(refusal(|c| c.logit_bias = vec![(TokenId(1), 100.5)]), Some("logit_bias"));
-        assert_eq!(refusal(|c| c.logit_bias = vec![(TokenId(10), 1.0)]), Some("logit_bias"));
+        assert_eq!(
+            refusal(|c| c.repetition_penalty = 0.0),
+            Some("repetition_penalty")
+        );
+        assert_eq!(
+            refusal(|c| c.presence_penalty = 2.5),
+            Some("presence_penalty")
+        );
+        assert_eq!(
+            refusal(|c| c.frequency_penalty = f32::NAN),
+            Some("frequency_penalty")
+        );
+        assert_eq!(
+            refusal(|c| c.logit_bias = vec![(TokenId(1), 100.5)]),
+            Some("logit_bias")
+        );
+        assert_eq!(
+            refusal(|c| c.logit_bias = vec![(TokenId(10), 1.0)]),
+            Some("logit_bias")
+        );
         assert_eq!(refusal(|c| c.banned = vec![TokenId(10)]), Some("banned"));
-        assert_eq!(refusal(|c| c.stop_tokens = vec![TokenId(3), TokenId(11)]), Some("stop_tokens"));
+        assert_eq!(
+            refusal(|c| c.stop_tokens = vec![TokenId(3), TokenId(11)]),
+            Some("stop_tokens")
+        );
     }
 
     #[test]
