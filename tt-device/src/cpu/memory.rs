@@ -24,7 +24,7 @@ pub struct HostBuf<T> {
 
 impl<T: Pod> HostBuf<T> {
     pub(crate) fn zeroed(len: usize) -> Result<Self, DeviceError> {
-        let bytes = len.checked_mul(size_of::<T>()).unwrap_or(usize::MAX);
+        let bytes = len.saturating_mul(size_of::<T>());
         let count = bytes.div_ceil(size_of::<Line>());
         let mut lines = Vec::new();
         lines.try_reserve_exact(count).map_err(|_| DeviceError::OutOfMemory { bytes })?;

@@ -125,8 +125,8 @@ impl Ops<Cpu> for CpuRecorder<'_> {
         ops::attention::attend(self, &q.as_slice()[..len], kv, first, shape, rows, &mut out.as_mut_slice()[..len]);
     }
 
-    fn delta(&mut self, inputs: DeltaInputs<'_, Cpu>, state: DeltaState<'_, Cpu>, rows: usize, out: &mut HostBuf<f32>) {
-        ops::delta::delta(self, &inputs, state, rows, out.as_mut_slice());
+    fn delta(&mut self, inputs: DeltaInputs<'_, Cpu>, mut state: DeltaState<'_, Cpu>, rows: usize, out: &mut HostBuf<f32>) {
+        ops::delta::delta(self, &inputs, &mut state, rows, out.as_mut_slice());
     }
 
     fn silu_mul(&mut self, gate: &HostBuf<f32>, up: &HostBuf<f32>, len: usize, out: &mut HostBuf<f32>) {

@@ -4,14 +4,21 @@
 //! what its namesake in [`crate::reference`] defines.
 
 mod scalar;
+#[cfg(target_arch = "x86_64")]
+mod simd;
+#[cfg(target_arch = "x86_64")]
+#[expect(unsafe_code, reason = "intrinsics of an instruction set are safe only where it is present")]
+mod x86_64;
 
 use crate::cpu::isa::Isa;
+use crate::Contract;
 use crate::cpu::memory::HostKv;
 use crate::weight::{MatrixShape, WeightFormat};
 
 /// One thread's share of a linear: whole tile columns, all rows.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LinearPart<'a> {
+    pub(crate) contract: Contract,
     /// `[rows, inputs padded to tiles]`, rounded as the contract says, zeros in the padding.
     pub(crate) x: &'a [f32],
     pub(crate) rows: usize,
@@ -39,17 +46,35 @@ pub(crate) struct DeltaHead<'a> {
     pub(crate) value_dim: usize,
 }
 
-/// The query heads of one row that share a key/value head.
+/// Consecutive query rows, and of each the heads that share a key/value head.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AttendGroup<'a> {
-    /// `[group, head_dim]`.
+    /// Row r's heads are `q[r * q_stride..][..heads * head_dim]`.
     pub(crate) q: &'a [f32],
+    pub(crate) q_stride: usize,
+    /// Query rows.
+    pub(crate) queries: usize,
+    /// Query heads of a row.
+    pub(crate) heads: usize,
     pub(crate) kv: &'a HostKv,
     pub(crate) kv_head: usize,
-    /// Stored rows that the query sees.
-    pub(crate) rows: usize,
+    /// Stored rows that the first query row sees; each later one sees one more.
+    pub(crate) visible: usize,
     pub(crate) scale: f32,
 }
+
+impl<'a> AttendGroup<'a> {
+    /// Query `i` of `[queries, heads]`.
+    pub(crate) fn query(&self, i: usize) -> &'a [f32] {
+        let dim = self.kv.shape().head_dim;
+        &self.q[i / self.heads * self.q_stride + i % self.heads * dim..][..dim]
+    }
+}
+
+/// Four rows of the same channels.
+pub(crate) type FourRows<'a> = [&'a [f32]; 4];
+/// Head, state before the first row where that is not `state` itself, state, out `[rows, value_dim]`.
+pub(crate) type DeltaKernel = fn(&DeltaHead<'_>, Option<&[f32]>, &mut [f32], &mut [f32]);
 
 /// The functions of one instruction set.
 #[derive(Debug)]
@@ -68,19 +93,28 @@ pub(crate) struct Kernels {
     /// x *= sigmoid(gate).
     pub(crate) sigmoid_mul: fn(&mut [f32], &[f32]),
     /// taps, rows, out: one token, some channels.
-    pub(crate) conv_silu: fn([&[f32]; 4], [&[f32]; 4], &mut [f32]),
-    /// head, state before the first row where that is not `state` itself, state, out `[rows, value_dim]`.
-    pub(crate) delta: fn(&DeltaHead<'_>, Option<&[f32]>, &mut [f32], &mut [f32]),
-    /// group, scratch, out `[group, head_dim]`.
+    pub(crate) conv_silu: fn(FourRows<'_>, FourRows<'_>, &mut [f32]),
+    pub(crate) delta: DeltaKernel,
+    /// group, scratch, out `[queries, heads, head_dim]`.
     pub(crate) attend: fn(&AttendGroup<'_>, &mut Vec<f32>, &mut [f32]),
     pub(crate) argmax: fn(&[f32]) -> usize,
 }
 
-/// The table of an instruction set that this CPU has.
+/// The table of an instruction set.
+///
+/// # Panics
+/// When this CPU does not have it: a table's functions use its instructions.
 pub(crate) fn table(isa: Isa) -> &'static Kernels {
-    debug_assert!(isa.is_present());
+    assert!(isa.is_present(), "the cpu has no {isa}");
     match isa {
         Isa::Scalar => &scalar::KERNELS,
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx2 => &x86_64::AVX2,
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx512 => &x86_64::AVX512,
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx512Bf16 => &x86_64::AVX512_BF16,
+        #[cfg(not(target_arch = "x86_64"))]
         _ => &scalar::KERNELS,
     }
 }

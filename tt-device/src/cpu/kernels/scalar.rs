@@ -45,10 +45,10 @@ fn delta_head(head: &DeltaHead<'_>, before: Option<&[f32]>, state: &mut [f32], o
 
 fn attend_group(group: &AttendGroup<'_>, scores: &mut Vec<f32>, out: &mut [f32]) {
     let width = group.kv.shape().head_dim;
-    for (q, out) in group.q.chunks_exact(width).zip(out.chunks_exact_mut(width)) {
+    for (i, out) in out.chunks_exact_mut(width).enumerate() {
         attention::attend(
-            q,
-            group.rows,
+            group.query(i),
+            group.visible + i / group.heads,
             group.scale,
             |t, d| group.kv.key(group.kv_head, t, d),
             |t, d| group.kv.value(group.kv_head, t, d),

@@ -14,7 +14,7 @@ const L2_EPS: f32 = 1e-6;
 pub(crate) fn delta(
     rec: &mut CpuRecorder<'_>,
     inputs: &DeltaInputs<'_, Cpu>,
-    state: DeltaState<'_, Cpu>,
+    state: &mut DeltaState<'_, Cpu>,
     rows: usize,
     out: &mut [f32],
 ) {
@@ -166,10 +166,10 @@ impl Heads<'_> {
     }
 }
 
-impl<'a> DeltaHead<'a> {
+impl DeltaHead<'_> {
     /// Row `r` alone.
-    fn row(&self, r: usize) -> DeltaHead<'a> {
-        DeltaHead {
+    fn row(&self, r: usize) -> Self {
+        Self {
             q: &self.q[r * self.key_dim..][..self.key_dim],
             k: &self.k[r * self.key_dim..][..self.key_dim],
             v: &self.v[r * self.v_stride..],

@@ -6,7 +6,7 @@ use crate::cpu::HostBuf;
 use crate::cpu::kernels::LinearPart;
 use crate::cpu::recorder::CpuRecorder;
 use crate::ops::LinearOut;
-use crate::Cpu;
+use crate::{Contract, Cpu};
 use crate::weight::{TILE, WeightView};
 
 /// Multiplications below which a second thread costs more than it brings.
@@ -32,7 +32,7 @@ pub(crate) fn linears(rec: &mut CpuRecorder<'_>, x: &[f32], rows: usize, parts: 
         for weight in part.weights {
             assert_eq!(weight.shape().inputs, inputs, "linears of one input share its width");
             let mut columns = Columns { out, stride, offset };
-            one(rec.kernels.linear, packed, weight, rows, &mut rec.scratch.parts, &mut columns);
+            one(rec.kernels.linear, rec.contract, packed, weight, rows, &mut rec.scratch.parts, &mut columns);
             offset += weight.shape().outputs;
         }
     }
@@ -47,6 +47,7 @@ struct Columns<'a> {
 
 fn one(
     kernel: fn(&LinearPart<'_>, &mut [f32]),
+    contract: Contract,
     x: &[f32],
     weight: &WeightView,
     rows: usize,
@@ -58,6 +59,7 @@ fn one(
     let work = rows * shape.inputs * shape.outputs;
     let threads = if work < SPLIT { 1 } else { rayon::current_num_threads().min(tile_columns) };
     let part = |first: usize, width: usize| LinearPart {
+        contract,
         x,
         rows,
         tiles: weight.bytes(),
