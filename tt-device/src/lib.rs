@@ -3,6 +3,7 @@
 #![deny(unsafe_code)]
 
 pub mod backend;
+pub mod card;
 pub mod cpu;
 mod error;
 pub mod numerics;
