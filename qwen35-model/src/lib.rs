@@ -3,13 +3,17 @@
 #![forbid(unsafe_code)]
 
 pub mod config;
+pub mod engine;
 mod error;
 pub mod names;
 pub mod sequence;
+pub mod session;
 pub mod text;
 pub mod trunk;
 pub mod weights;
 
 pub use config::{LayerKind, ModelConfig};
+pub use engine::{Engine, EngineAbout, EngineError, EngineOptions, Generation, LocalEngine};
 pub use error::ModelError;
+pub use session::{MtpDrafter, Session, SessionOptions};
 pub use trunk::Model;

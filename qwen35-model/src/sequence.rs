@@ -74,6 +74,11 @@ impl<B: Backend> Sequence<B> {
         self.interrupted = true;
     }
 
+    /// The state is lost: it must be cleared before the next pass.
+    pub(crate) const fn interrupt(&mut self) {
+        self.interrupted = true;
+    }
+
     /// The pass that advanced the active lane over `rows` tokens ended well.
     pub(crate) const fn end_in_place(&mut self, rows: usize) {
         self.interrupted = false;

@@ -91,6 +91,11 @@ impl<B: Backend> Workspace<B> {
         self.rows
     }
 
+    /// Final-normed rows of the last trunk pass, `[rows, hidden]`.
+    pub(crate) const fn hidden(&self) -> &B::Buf<f32> {
+        &self.hidden
+    }
+
     pub(super) fn reserve_logits(&mut self, device: &B, rows: usize, vocab: usize) -> Result<(), ModelError> {
         if self.logits.rows < rows {
             self.logits = Logits { rows, buf: device.alloc(rows * vocab)? };
