@@ -11,7 +11,9 @@ use crate::{BlockFormat, FormatError, GROUP, Rounding, TileGrid, TileShape};
 pub enum NotCanonical {
     /// A group is not its values' encoding: a sign without magnitude, a shared exponent above every element's, or
     /// elements below the smallest normal number.
-    #[error("group {group} of tile {tile} is no encoder's: exponent {exponent}, would be {canonical}")]
+    #[error(
+        "group {group} of tile {tile} is no encoder's: exponent {exponent}, would be {canonical}"
+    )]
     Group {
         /// The tile, in file order.
         tile: usize,
@@ -52,19 +54,35 @@ pub fn first_not_canonical(
     Ok(tiles.find_map(|(index, packed)| find_in_tile(packed, index, format, tile)))
 }
 
-fn find_in_tile(packed: &[u8], tile: usize, format: BlockFormat, shape: TileShape) -> Option<NotCanonical> {
-    let mut padding = packed[..shape.exponent_bytes()].iter().enumerate().skip(shape.groups());
+fn find_in_tile(
+    packed: &[u8],
+    tile: usize,
+    format: BlockFormat,
+    shape: TileShape,
+) -> Option<NotCanonical> {
+    let mut padding = packed[..shape.exponent_bytes()]
+        .iter()
+        .enumerate()
+        .skip(shape.groups());
     if let Some((byte, &found)) = padding.find(|&(_, &found)| found != 0) {
         return Some(NotCanonical::Padding { tile, byte, found });
     }
     packed_faces(packed, format, shape)
-        .flat_map(|(exponents, codes)| exponents.iter().zip(codes.chunks_exact(format.group_code_bytes())))
+        .flat_map(|(exponents, codes)| {
+            exponents
+                .iter()
+                .zip(codes.chunks_exact(format.group_code_bytes()))
+        })
         .enumerate()
         .find_map(|(group, (&exponent, packed))| {
             let codes = unpack_codes(format, packed);
             let values: [f32; GROUP] = codes.map(|code| decode_value(format, exponent, code));
             let (canonical, again) = encode_group(&values, format, Rounding::HostNearestEven);
-            ((canonical, again) != (exponent, codes))
-                .then_some(NotCanonical::Group { tile, group, exponent, canonical })
+            ((canonical, again) != (exponent, codes)).then_some(NotCanonical::Group {
+                tile,
+                group,
+                exponent,
+                canonical,
+            })
         })
 }

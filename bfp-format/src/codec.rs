@@ -15,7 +15,9 @@ pub struct Codec {
 impl Default for Codec {
     /// With the fastest instruction set of this machine, found once.
     fn default() -> Self {
-        Self { kernels: arch::best() }
+        Self {
+            kernels: arch::best(),
+        }
     }
 }
 
@@ -36,11 +38,22 @@ impl Codec {
     ///
     /// # Errors
     /// [`FormatError::ShapeOverflow`], or [`FormatError::ValueCount`] when `values` are not as many as the shape's.
-    pub fn pack<S: Source>(self, values: &[S], shape: &[usize], packing: Packing) -> Result<Vec<u8>, FormatError> {
+    pub fn pack<S: Source>(
+        self,
+        values: &[S],
+        shape: &[usize],
+        packing: Packing,
+    ) -> Result<Vec<u8>, FormatError> {
         let grid = TileGrid::new(shape, packing.tile)?;
         expect_values(shape, grid.elements(), values.len())?;
         let mut bytes = vec![0; grid.packed_bytes(packing.format)];
-        self.encode_tiles(Strided::rows_of(values, &grid), &grid, packing, 0, &mut bytes);
+        self.encode_tiles(
+            Strided::rows_of(values, &grid),
+            &grid,
+            packing,
+            0,
+            &mut bytes,
+        );
         Ok(bytes)
     }
 
@@ -57,7 +70,12 @@ impl Codec {
     ) -> Result<(), FormatError> {
         let grid = TileGrid::new(shape, packing.tile)?;
         expect_values(shape, grid.elements(), values.len())?;
-        expect_bytes(shape, packing.tile, grid.packed_bytes(packing.format), bytes.len())?;
+        expect_bytes(
+            shape,
+            packing.tile,
+            grid.packed_bytes(packing.format),
+            bytes.len(),
+        )?;
         self.encode_tiles(Strided::rows_of(values, &grid), &grid, packing, 0, bytes);
         Ok(())
     }
@@ -77,7 +95,13 @@ impl Codec {
         let grid = TileGrid::new(&[inputs, outputs], packing.tile)?;
         expect_values(&[outputs, inputs], grid.elements(), values.len())?;
         let mut bytes = vec![0; grid.packed_bytes(packing.format)];
-        self.encode_tiles(Strided::columns_of(values, &grid), &grid, packing, 0, &mut bytes);
+        self.encode_tiles(
+            Strided::columns_of(values, &grid),
+            &grid,
+            packing,
+            0,
+            &mut bytes,
+        );
         Ok(bytes)
     }
 
@@ -104,12 +128,27 @@ impl Codec {
         expect_values(&[outputs, inputs], grid.elements(), values.len())?;
         if tile_rows.start > tile_rows.end || tile_rows.end > grid.tile_rows() {
             let Range { start, end } = tile_rows;
-            return Err(FormatError::TileRows { start, end, tile_rows: grid.tile_rows() });
+            return Err(FormatError::TileRows {
+                start,
+                end,
+                tile_rows: grid.tile_rows(),
+            });
         }
         let tiles = tile_rows.len() * grid.tile_columns();
-        expect_bytes(&shape, packing.tile, tiles * packing.format.tile_bytes(packing.tile), bytes.len())?;
+        expect_bytes(
+            &shape,
+            packing.tile,
+            tiles * packing.format.tile_bytes(packing.tile),
+            bytes.len(),
+        )?;
         let first = tile_rows.start * grid.tile_columns();
-        self.encode_tiles(Strided::columns_of(values, &grid), &grid, packing, first, bytes);
+        self.encode_tiles(
+            Strided::columns_of(values, &grid),
+            &grid,
+            packing,
+            first,
+            bytes,
+        );
         Ok(())
     }
 
@@ -175,19 +214,39 @@ impl Codec {
         exponents: &mut [u8],
         codes: &mut [u8],
     ) {
-        let Packing { format, rounding, .. } = packing;
+        let Packing {
+            format, rounding, ..
+        } = packing;
         if face.is_full(packing.tile) {
             let corner = &source.values[source.index(face, 0, 0)..];
             if source.column_step == 1 {
-                return (S::encoders(self.kernels).rows)(format, rounding, corner, source.row_step, exponents, codes);
+                return (S::encoders(self.kernels).rows)(
+                    format,
+                    rounding,
+                    corner,
+                    source.row_step,
+                    exponents,
+                    codes,
+                );
             }
             if let (1, Ok(exponents)) = (source.row_step, exponents.try_into()) {
                 let encode = S::encoders(self.kernels).columns;
-                return encode(format, rounding, corner, source.column_step, exponents, codes);
+                return encode(
+                    format,
+                    rounding,
+                    corner,
+                    source.column_step,
+                    exponents,
+                    codes,
+                );
             }
         }
         let mut padded = [packing.pad_value; 16 * GROUP];
-        for (row, padded) in padded.chunks_exact_mut(GROUP).enumerate().take(face.rows.len()) {
+        for (row, padded) in padded
+            .chunks_exact_mut(GROUP)
+            .enumerate()
+            .take(face.rows.len())
+        {
             for (column, padded) in padded.iter_mut().enumerate().take(face.columns.len()) {
                 *padded = source.values[source.index(face, row, column)].widen();
             }
@@ -224,7 +283,11 @@ impl Codec {
 ///
 /// # Errors
 /// As [`Codec::pack`].
-pub fn pack<S: Source>(values: &[S], shape: &[usize], packing: impl Into<Packing>) -> Result<Vec<u8>, FormatError> {
+pub fn pack<S: Source>(
+    values: &[S],
+    shape: &[usize],
+    packing: impl Into<Packing>,
+) -> Result<Vec<u8>, FormatError> {
     Codec::default().pack(values, shape, packing.into())
 }
 
@@ -259,7 +322,12 @@ pub fn pack_transposed<S: Source>(
 ///
 /// # Errors
 /// As [`Codec::unpack`].
-pub fn unpack(bytes: &[u8], shape: &[usize], format: BlockFormat, tile: TileShape) -> Result<Vec<f32>, FormatError> {
+pub fn unpack(
+    bytes: &[u8],
+    shape: &[usize],
+    format: BlockFormat,
+    tile: TileShape,
+) -> Result<Vec<f32>, FormatError> {
     Codec::default().unpack(bytes, shape, format, tile)
 }
 
@@ -289,12 +357,22 @@ struct Strided<'a, S> {
 impl<'a, S> Strided<'a, S> {
     fn rows_of(values: &'a [S], grid: &TileGrid) -> Self {
         let matrix_step = grid.rows() * grid.columns();
-        Self { values, matrix_step, row_step: grid.columns(), column_step: 1 }
+        Self {
+            values,
+            matrix_step,
+            row_step: grid.columns(),
+            column_step: 1,
+        }
     }
 
     fn columns_of(values: &'a [S], grid: &TileGrid) -> Self {
         let matrix_step = grid.rows() * grid.columns();
-        Self { values, matrix_step, row_step: 1, column_step: grid.rows() }
+        Self {
+            values,
+            matrix_step,
+            row_step: 1,
+            column_step: grid.rows(),
+        }
     }
 
     fn index(&self, face: &Face, row: usize, column: usize) -> usize {
@@ -304,16 +382,34 @@ impl<'a, S> Strided<'a, S> {
     }
 }
 
-pub(crate) fn expect_values(shape: &[usize], expected: usize, found: usize) -> Result<(), FormatError> {
+pub(crate) fn expect_values(
+    shape: &[usize],
+    expected: usize,
+    found: usize,
+) -> Result<(), FormatError> {
     if expected == found {
         return Ok(());
     }
-    Err(FormatError::ValueCount { shape: shape.to_vec(), expected, found })
+    Err(FormatError::ValueCount {
+        shape: shape.to_vec(),
+        expected,
+        found,
+    })
 }
 
-pub(crate) fn expect_bytes(shape: &[usize], tile: TileShape, expected: usize, found: usize) -> Result<(), FormatError> {
+pub(crate) fn expect_bytes(
+    shape: &[usize],
+    tile: TileShape,
+    expected: usize,
+    found: usize,
+) -> Result<(), FormatError> {
     if expected == found {
         return Ok(());
     }
-    Err(FormatError::PackedBytes { shape: shape.to_vec(), tile, expected, found })
+    Err(FormatError::PackedBytes {
+        shape: shape.to_vec(),
+        tile,
+        expected,
+        found,
+    })
 }

@@ -17,8 +17,16 @@ use crate::{BlockFormat, GROUP, Rounding};
 
 /// The shared exponent of a group and the code of each element, in the low bits of a byte.
 #[must_use]
-pub fn encode_group(group: &[f32; GROUP], format: BlockFormat, rounding: Rounding) -> (u8, [u8; GROUP]) {
-    let exponent = group.iter().map(|x| exponent_field(x.to_bits())).max().unwrap_or(0);
+pub fn encode_group(
+    group: &[f32; GROUP],
+    format: BlockFormat,
+    rounding: Rounding,
+) -> (u8, [u8; GROUP]) {
+    let exponent = group
+        .iter()
+        .map(|x| exponent_field(x.to_bits()))
+        .max()
+        .unwrap_or(0);
     let codes = group.map(|x| encode_value(x.to_bits(), exponent, format, rounding));
     (low_byte(exponent), codes)
 }
@@ -79,8 +87,14 @@ pub fn decode_value(format: BlockFormat, exponent: u8, code: u8) -> f32 {
 /// When `packed` is shorter than that.
 pub fn pack_codes(format: BlockFormat, codes: &[u8; GROUP], packed: &mut [u8]) {
     let bits = format.bits() as usize;
-    for (byte, codes) in packed[..format.group_code_bytes()].iter_mut().zip(codes.chunks(8 / bits)) {
-        *byte = codes.iter().rev().fold(0, |byte, code| byte.unbounded_shl(format.bits()) | code);
+    for (byte, codes) in packed[..format.group_code_bytes()]
+        .iter_mut()
+        .zip(codes.chunks(8 / bits))
+    {
+        *byte = codes
+            .iter()
+            .rev()
+            .fold(0, |byte, code| byte.unbounded_shl(format.bits()) | code);
     }
 }
 

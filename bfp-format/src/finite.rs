@@ -42,8 +42,13 @@ pub fn first_non_finite<S: Source>(values: &[S]) -> Option<NonFinite> {
     let finite = |value: &S| value.widen().is_finite();
     // Chunks keep the search branch-free; only the chunk with the culprit is looked at twice.
     const CHUNK: usize = 1024;
-    let chunk = values.chunks(CHUNK).position(|chunk| !chunk.iter().fold(true, |all, value| all & finite(value)))?;
-    let index = chunk * CHUNK + values[chunk * CHUNK..].iter().position(|value| !finite(value))?;
+    let chunk = values
+        .chunks(CHUNK)
+        .position(|chunk| !chunk.iter().fold(true, |all, value| all & finite(value)))?;
+    let index = chunk * CHUNK
+        + values[chunk * CHUNK..]
+            .iter()
+            .position(|value| !finite(value))?;
     let value = values[index].widen();
     let kind = match (value.is_nan(), value.is_sign_negative()) {
         (true, _) => NonFiniteKind::Nan,
@@ -62,7 +67,11 @@ pub fn coordinates(index: usize, shape: &[usize]) -> Vec<usize> {
     let mut coordinates = vec![0; shape.len()];
     for (axis, (coordinate, &size)) in coordinates.iter_mut().zip(shape).enumerate().rev() {
         let size = size.max(1);
-        (rest, *coordinate) = if axis == 0 { (0, rest) } else { (rest / size, rest % size) };
+        (rest, *coordinate) = if axis == 0 {
+            (0, rest)
+        } else {
+            (rest / size, rest % size)
+        };
     }
     coordinates
 }

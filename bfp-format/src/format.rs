@@ -94,7 +94,9 @@ impl FromStr for BlockFormat {
         Self::ALL
             .into_iter()
             .find(|format| format.name() == name)
-            .ok_or_else(|| FormatError::UnknownBlockFormat { found: name.to_owned() })
+            .ok_or_else(|| FormatError::UnknownBlockFormat {
+                found: name.to_owned(),
+            })
     }
 }
 

@@ -25,18 +25,29 @@ impl TileGrid {
             [columns] => (&[][..], 1, columns),
             [ref leading @ .., rows, columns] => (leading, rows, columns),
         };
-        let overflow = || FormatError::ShapeOverflow { shape: shape.to_vec() };
-        let matrices = leading.iter().try_fold(1usize, |all, &n| all.checked_mul(n));
+        let overflow = || FormatError::ShapeOverflow {
+            shape: shape.to_vec(),
+        };
+        let matrices = leading
+            .iter()
+            .try_fold(1usize, |all, &n| all.checked_mul(n));
         // An empty dimension counts as one here, so that no product of some of the dimensions overflows either.
         // Four bytes an element also covers every packed format.
         leading
             .iter()
             .try_fold(size_of::<f32>(), |all, &n| all.checked_mul(n.max(1)))
             .and_then(|all| all.checked_mul(rows.max(1).checked_next_multiple_of(tile.rows())?))
-            .and_then(|all| all.checked_mul(columns.max(1).checked_next_multiple_of(tile.columns())?))
+            .and_then(|all| {
+                all.checked_mul(columns.max(1).checked_next_multiple_of(tile.columns())?)
+            })
             .ok_or_else(overflow)?;
         let matrices = matrices.ok_or_else(overflow)?;
-        Ok(Self { tile, matrices, rows, columns })
+        Ok(Self {
+            tile,
+            matrices,
+            rows,
+            columns,
+        })
     }
 
     /// The shape of the tiles.

@@ -20,7 +20,12 @@ impl Packing {
     /// 32 x 32 tiles padded with 0, by ttnn's host rule.
     #[must_use]
     pub const fn new(format: BlockFormat) -> Self {
-        Self { format, tile: TileShape::T32, rounding: Rounding::HostNearestEven, pad_value: 0.0 }
+        Self {
+            format,
+            tile: TileShape::T32,
+            rounding: Rounding::HostNearestEven,
+            pad_value: 0.0,
+        }
     }
 
     /// The same in other tiles.

@@ -48,7 +48,9 @@ impl FromStr for Rounding {
         Self::ALL
             .into_iter()
             .find(|rounding| rounding.as_str() == name)
-            .ok_or_else(|| FormatError::UnknownRounding { found: name.to_owned() })
+            .ok_or_else(|| FormatError::UnknownRounding {
+                found: name.to_owned(),
+            })
     }
 }
 

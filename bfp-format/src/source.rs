@@ -1,6 +1,10 @@
 //! The element types that can be packed.
 
-#![expect(private_interfaces, unnameable_types, reason = "a sealed trait over the kernels, which stay private")]
+#![expect(
+    private_interfaces,
+    unnameable_types,
+    reason = "a sealed trait over the kernels, which stay private"
+)]
 
 use half::bf16;
 
@@ -23,7 +27,8 @@ impl Source for f32 {
 
 impl Source for bf16 {
     fn widen(self) -> f32 {
-        self.to_f32()
+        // Not `to_f32`, which makes signalling NaNs quiet: a payload is part of what is encoded.
+        f32::from_bits(u32::from(self.to_bits()) << 16)
     }
 }
 

@@ -16,18 +16,42 @@ pub struct TileShape {
 
 impl TileShape {
     /// 32 x 32, the shape of nearly every file.
-    pub const T32: Self = Self { rows: 32, columns: 32 };
+    pub const T32: Self = Self {
+        rows: 32,
+        columns: 32,
+    };
 
     /// Every shape there is.
     pub const ALL: [Self; 8] = [
         Self::T32,
-        Self { rows: 16, columns: 32 },
-        Self { rows: 8, columns: 32 },
-        Self { rows: 4, columns: 32 },
-        Self { rows: 2, columns: 32 },
-        Self { rows: 1, columns: 32 },
-        Self { rows: 32, columns: 16 },
-        Self { rows: 16, columns: 16 },
+        Self {
+            rows: 16,
+            columns: 32,
+        },
+        Self {
+            rows: 8,
+            columns: 32,
+        },
+        Self {
+            rows: 4,
+            columns: 32,
+        },
+        Self {
+            rows: 2,
+            columns: 32,
+        },
+        Self {
+            rows: 1,
+            columns: 32,
+        },
+        Self {
+            rows: 32,
+            columns: 16,
+        },
+        Self {
+            rows: 16,
+            columns: 16,
+        },
     ];
 
     /// The shape of `rows` x `columns`.
@@ -67,7 +91,11 @@ impl TileShape {
     /// Rows of one face: 16, or the tile's where it has fewer.
     #[must_use]
     pub const fn face_rows(self) -> usize {
-        if self.rows < 16 { self.rows as usize } else { 16 }
+        if self.rows < 16 {
+            self.rows as usize
+        } else {
+            16
+        }
     }
 
     /// Faces of the tile: 1, 2 or 4.
@@ -85,7 +113,11 @@ impl TileShape {
     /// Bytes of the exponent section: one a group, zero-padded to at least 16.
     #[must_use]
     pub const fn exponent_bytes(self) -> usize {
-        if self.groups() < 16 { 16 } else { self.groups() }
+        if self.groups() < 16 {
+            16
+        } else {
+            self.groups()
+        }
     }
 
     /// Row and column of the first element of a face.
@@ -116,7 +148,9 @@ mod tests {
     fn shapes_outside_the_list_are_refused() {
         for (rows, columns) in [(0, 32), (3, 32), (64, 32), (8, 16), (32, 8), (288, 32)] {
             let error = TileShape::new(rows, columns).unwrap_err();
-            assert!(matches!(error, FormatError::TileShape { rows: r, columns: c } if (r, c) == (rows, columns)));
+            assert!(
+                matches!(error, FormatError::TileShape { rows: r, columns: c } if (r, c) == (rows, columns))
+            );
         }
     }
 
@@ -124,10 +158,15 @@ mod tests {
     fn faces_tile_the_tile() {
         for tile in TileShape::ALL {
             assert_eq!(tile.faces() * tile.face_rows() * GROUP, tile.elements());
-            let origins: Vec<_> = (0..tile.faces()).map(|face| tile.face_origin(face)).collect();
+            let origins: Vec<_> = (0..tile.faces())
+                .map(|face| tile.face_origin(face))
+                .collect();
             assert!(origins.is_sorted());
             let (row, column) = origins[tile.faces() - 1];
-            assert_eq!((row + tile.face_rows(), column + GROUP), (tile.rows(), tile.columns()));
+            assert_eq!(
+                (row + tile.face_rows(), column + GROUP),
+                (tile.rows(), tile.columns())
+            );
         }
     }
 

@@ -8,15 +8,25 @@ use crate::{FormatError, GROUP, TileGrid, TileShape};
 ///
 /// # Errors
 /// [`FormatError::ShapeOverflow`], or [`FormatError::ValueCount`] when `values` are not as many as the shape's.
-pub fn tilize<T: Copy>(values: &[T], shape: &[usize], tile: TileShape, pad: T) -> Result<Vec<T>, FormatError> {
+pub fn tilize<T: Copy>(
+    values: &[T],
+    shape: &[usize],
+    tile: TileShape,
+    pad: T,
+) -> Result<Vec<T>, FormatError> {
     let grid = TileGrid::new(shape, tile)?;
     expect_values(shape, grid.elements(), values.len())?;
     let mut tiled = vec![pad; grid.padded_elements()];
     for (index, tiled) in tiled.chunks_exact_mut(tile.face_rows() * GROUP).enumerate() {
         let face = Face::of(&grid, index / tile.faces(), index % tile.faces());
-        for (row, tiled) in tiled.chunks_exact_mut(GROUP).enumerate().take(face.rows.len()) {
+        for (row, tiled) in tiled
+            .chunks_exact_mut(GROUP)
+            .enumerate()
+            .take(face.rows.len())
+        {
             let width = face.columns.len();
-            tiled[..width].copy_from_slice(&values[face.start(&grid) + row * grid.columns()..][..width]);
+            tiled[..width]
+                .copy_from_slice(&values[face.start(&grid) + row * grid.columns()..][..width]);
         }
     }
     Ok(tiled)
@@ -40,7 +50,8 @@ pub fn untilize_into<T: Copy>(
         let face = Face::of(&grid, index / tile.faces(), index % tile.faces());
         for (row, tiled) in tiled.chunks_exact(GROUP).enumerate().take(face.rows.len()) {
             let width = face.columns.len();
-            values[face.start(&grid) + row * grid.columns()..][..width].copy_from_slice(&tiled[..width]);
+            values[face.start(&grid) + row * grid.columns()..][..width]
+                .copy_from_slice(&tiled[..width]);
         }
     }
     Ok(())
@@ -50,7 +61,11 @@ pub fn untilize_into<T: Copy>(
 ///
 /// # Errors
 /// As [`untilize_into`].
-pub fn untilize<T: Copy + Default>(tiled: &[T], shape: &[usize], tile: TileShape) -> Result<Vec<T>, FormatError> {
+pub fn untilize<T: Copy + Default>(
+    tiled: &[T],
+    shape: &[usize],
+    tile: TileShape,
+) -> Result<Vec<T>, FormatError> {
     let grid = TileGrid::new(shape, tile)?;
     expect_values(shape, grid.padded_elements(), tiled.len())?;
     let mut values = vec![T::default(); grid.elements()];

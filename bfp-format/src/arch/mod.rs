@@ -19,14 +19,16 @@ pub enum Isa {
     Scalar,
     /// x86-64 with AVX2.
     Avx2,
-    /// x86-64 with AVX-512 F, BW, DQ, VL and VBMI.
+    /// x86-64 with AVX-512 F, BW, DQ and VL.
     Avx512,
 }
 
 impl Isa {
     /// The instruction sets of this machine, slowest first. The first is always [`Isa::Scalar`].
     pub fn present() -> impl Iterator<Item = Self> {
-        [Self::Scalar, Self::Avx2, Self::Avx512].into_iter().filter(|isa| isa.kernels().is_some())
+        [Self::Scalar, Self::Avx2, Self::Avx512]
+            .into_iter()
+            .filter(|isa| isa.kernels().is_some())
     }
 
     /// `scalar`, `avx2` or `avx512`.
@@ -58,8 +60,12 @@ impl fmt::Display for Isa {
 
 /// The table of the best instruction set present.
 pub(crate) fn best() -> &'static Kernels {
-    static BEST: LazyLock<&'static Kernels> =
-        LazyLock::new(|| Isa::present().filter_map(Isa::kernels).last().unwrap_or(&scalar::KERNELS));
+    static BEST: LazyLock<&'static Kernels> = LazyLock::new(|| {
+        Isa::present()
+            .filter_map(Isa::kernels)
+            .last()
+            .unwrap_or(&scalar::KERNELS)
+    });
     *BEST
 }
 
@@ -69,17 +75,23 @@ pub(crate) struct Kernels {
     pub(crate) isa: Isa,
     pub(crate) f32: Encoders<f32>,
     pub(crate) bf16: Encoders<bf16>,
-    /// Writes group `r` to `out[r * stride..][..16]`, one for each exponent.
-    pub(crate) decode_rows: fn(BlockFormat, exponents: &[u8], codes: &[u8], out: &mut [f32], stride: usize),
+    pub(crate) decode_rows: DecodeRows,
 }
 
 /// The functions that read elements of type `S`.
 #[derive(Debug)]
 pub(crate) struct Encoders<S> {
-    /// Encodes `source[r * stride..][..16]` as group `r`, one for each exponent.
-    pub(crate) rows:
-        fn(BlockFormat, Rounding, source: &[S], stride: usize, exponents: &mut [u8], codes: &mut [u8]),
-    /// Encodes `source[r], source[stride + r], .., source[15 * stride + r]` as group `r`, for 16 of them.
-    pub(crate) columns:
-        fn(BlockFormat, Rounding, source: &[S], stride: usize, exponents: &mut [u8; 16], codes: &mut [u8]),
+    pub(crate) rows: EncodeRows<S>,
+    pub(crate) columns: EncodeColumns<S>,
 }
+
+/// Encodes `source[r * stride..][..16]` as group `r`, one for each exponent:
+/// `(format, rounding, source, stride, exponents, codes)`.
+type EncodeRows<S> = fn(BlockFormat, Rounding, &[S], usize, &mut [u8], &mut [u8]);
+
+/// Encodes `source[r], source[stride + r], .., source[15 * stride + r]` as group `r`, for 16 of them:
+/// `(format, rounding, source, stride, exponents, codes)`.
+type EncodeColumns<S> = fn(BlockFormat, Rounding, &[S], usize, &mut [u8; 16], &mut [u8]);
+
+/// Writes group `r` to `out[r * stride..][..16]`, one for each exponent: `(format, exponents, codes, out, stride)`.
+type DecodeRows = fn(BlockFormat, &[u8], &[u8], &mut [f32], usize);

@@ -6,8 +6,14 @@ use crate::{BlockFormat, GROUP, Rounding, Source};
 
 pub(super) static KERNELS: Kernels = Kernels {
     isa: Isa::Scalar,
-    f32: Encoders { rows: encode_rows, columns: encode_columns },
-    bf16: Encoders { rows: encode_rows, columns: encode_columns },
+    f32: Encoders {
+        rows: encode_rows,
+        columns: encode_columns,
+    },
+    bf16: Encoders {
+        rows: encode_rows,
+        columns: encode_columns,
+    },
     decode_rows,
 };
 
@@ -19,7 +25,9 @@ fn encode_rows<S: Source>(
     exponents: &mut [u8],
     codes: &mut [u8],
 ) {
-    encode_groups(format, rounding, exponents, codes, |row, i| source[row * stride + i]);
+    encode_groups(format, rounding, exponents, codes, |row, i| {
+        source[row * stride + i]
+    });
 }
 
 fn encode_columns<S: Source>(
@@ -30,7 +38,9 @@ fn encode_columns<S: Source>(
     exponents: &mut [u8; 16],
     codes: &mut [u8],
 ) {
-    encode_groups(format, rounding, exponents, codes, |row, i| source[i * stride + row]);
+    encode_groups(format, rounding, exponents, codes, |row, i| {
+        source[i * stride + row]
+    });
 }
 
 fn encode_groups<S: Source>(
@@ -50,7 +60,13 @@ fn encode_groups<S: Source>(
     }
 }
 
-fn decode_rows(format: BlockFormat, exponents: &[u8], codes: &[u8], out: &mut [f32], stride: usize) {
+fn decode_rows(
+    format: BlockFormat,
+    exponents: &[u8],
+    codes: &[u8],
+    out: &mut [f32],
+    stride: usize,
+) {
     let packed = codes.chunks_exact(format.group_code_bytes());
     assert_eq!(packed.len(), exponents.len(), "codes for each exponent");
     for (row, (&exponent, packed)) in exponents.iter().zip(packed).enumerate() {

@@ -112,28 +112,41 @@ pub enum Layout {
 
 impl Layout {
     /// Tiles of 32 x 32, as nearly every file has.
-    pub const TILE: Self = Self::Tile { shape: TileShape::T32, transposed: false };
+    pub const TILE: Self = Self::Tile {
+        shape: TileShape::T32,
+        transposed: false,
+    };
 
     /// The bytes of a tensor of logical `shape` with elements of `dtype` in this layout.
     ///
     /// # Errors
     /// [`FormatError::ShapeOverflow`], or [`FormatError::HeaderField`] for a block format row-major.
     pub fn data_bytes(self, dtype: DataType, shape: &[usize]) -> Result<usize, FormatError> {
-        let overflow = || FormatError::ShapeOverflow { shape: shape.to_vec() };
+        let overflow = || FormatError::ShapeOverflow {
+            shape: shape.to_vec(),
+        };
         match (self, dtype.element_bytes(), dtype.block_format()) {
-            (Self::Tile { shape: tile, .. }, _, Some(format)) => Ok(TileGrid::new(shape, tile)?.packed_bytes(format)),
-            (Self::Tile { shape: tile, .. }, Some(element), _) => {
-                TileGrid::new(shape, tile)?.padded_elements().checked_mul(element).ok_or_else(overflow)
+            (Self::Tile { shape: tile, .. }, _, Some(format)) => {
+                Ok(TileGrid::new(shape, tile)?.packed_bytes(format))
             }
+            (Self::Tile { shape: tile, .. }, Some(element), _) => TileGrid::new(shape, tile)?
+                .padded_elements()
+                .checked_mul(element)
+                .ok_or_else(overflow),
             (Self::RowMajor, Some(element), _) => {
                 // The grid's count of a 1 x 32 tile guards every product that this layout needs.
-                TileGrid::new(shape, TileShape::T32)?.elements().checked_mul(element).ok_or_else(overflow)
+                TileGrid::new(shape, TileShape::T32)?
+                    .elements()
+                    .checked_mul(element)
+                    .ok_or_else(overflow)
             }
-            (Self::RowMajor, None, _) | (Self::Tile { .. }, None, None) => Err(FormatError::HeaderField {
-                field: "spec.layout.page",
-                expected: format!("tiles, for {dtype}"),
-                found: "row-major".to_owned(),
-            }),
+            (Self::RowMajor, None, _) | (Self::Tile { .. }, None, None) => {
+                Err(FormatError::HeaderField {
+                    field: "spec.layout.page",
+                    expected: format!("tiles, for {dtype}"),
+                    found: "row-major".to_owned(),
+                })
+            }
         }
     }
 }

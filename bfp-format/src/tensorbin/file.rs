@@ -1,16 +1,17 @@
 //! A whole file, read.
 
+use std::fmt;
 use std::ops::Range;
 
 use bytes::Bytes;
 
 use crate::FormatError;
-use crate::tensorbin::Header;
+use crate::tensorbin::{Header, Shard};
 
 /// A `.tensorbin` file over bytes of any kind: a slice, a `Vec`, a memory map, [`Bytes`]. Nothing is copied.
 ///
 /// Every shard lies inside the bytes and is as long as the header's shape, type and layout say.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct TensorFile<D> {
     header: Header,
     data: Range<usize>,
@@ -29,13 +30,32 @@ impl<D: AsRef<[u8]>> TensorFile<D> {
         let file = bytes.as_ref();
         let (header, start) = Header::parse(file)?;
         let data = (file.len() - start) as u64;
-        let outside = |shard: &crate::tensorbin::Shard| shard.offset.checked_add(shard.size).is_none_or(|end| end > data);
-        if let Some((shard, found)) = header.shards.iter().enumerate().find(|(_, shard)| outside(shard)) {
-            return Err(FormatError::ShardRange { shard, offset: found.offset, size: found.size, data });
+        let outside = |shard: &Shard| {
+            shard
+                .offset
+                .checked_add(shard.size)
+                .is_none_or(|end| end > data)
+        };
+        if let Some((shard, found)) = header
+            .shards
+            .iter()
+            .enumerate()
+            .find(|(_, shard)| outside(shard))
+        {
+            return Err(FormatError::ShardRange {
+                shard,
+                offset: found.offset,
+                size: found.size,
+                data,
+            });
         }
         // No more than the file's length, now that every shard lies inside.
         let length = usize::try_from(header.data_bytes()).unwrap_or(file.len() - start);
-        Ok(Self { header, data: start..start + length, bytes })
+        Ok(Self {
+            header,
+            data: start..start + length,
+            bytes,
+        })
     }
 
     /// What the file says about its data.
@@ -62,7 +82,11 @@ impl<D: AsRef<[u8]>> TensorFile<D> {
     /// [`FormatError::NoSuchShard`].
     pub fn shard_range(&self, shard: usize) -> Result<Range<usize>, FormatError> {
         let shards = self.header.shards.len();
-        let place = self.header.shards.get(shard).ok_or(FormatError::NoSuchShard { shard, shards })?;
+        let place = self
+            .header
+            .shards
+            .get(shard)
+            .ok_or(FormatError::NoSuchShard { shard, shards })?;
         let count = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
         let start = self.data.start + count(place.offset);
         Ok(start..start + count(place.size))
@@ -91,6 +115,16 @@ impl<D: AsRef<[u8]>> TensorFile<D> {
     }
 }
 
+impl<D> fmt::Debug for TensorFile<D> {
+    /// Without the bytes, which may be gigabytes.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TensorFile")
+            .field("header", &self.header)
+            .field("data", &self.data)
+            .finish_non_exhaustive()
+    }
+}
+
 impl TensorFile<Bytes> {
     /// The stored bytes of a shard, sharing the file's memory.
     ///
@@ -109,11 +143,17 @@ impl Header {
     /// Those of [`TensorFile::parse`] that are about the header.
     pub fn parse(file: &[u8]) -> Result<(Self, usize), FormatError> {
         let Some((size, rest)) = file.split_first_chunk::<8>() else {
-            return Err(FormatError::HeaderSize { header: 8, file: file.len() });
+            return Err(FormatError::HeaderSize {
+                header: 8,
+                file: file.len(),
+            });
         };
         let size = u64::from_le_bytes(*size);
         let buffer = usize::try_from(size).ok().and_then(|size| rest.get(..size));
-        let buffer = buffer.ok_or(FormatError::HeaderSize { header: size, file: file.len() })?;
+        let buffer = buffer.ok_or(FormatError::HeaderSize {
+            header: size,
+            file: file.len(),
+        })?;
         Ok((Self::from_flatbuffer(buffer)?, 8 + buffer.len()))
     }
 }

@@ -79,14 +79,22 @@ impl Header {
         placement: Placement,
     ) -> Result<Self, FormatError> {
         let size = layout.data_bytes(dtype, shape)?;
-        let overflow = || FormatError::ShapeOverflow { shape: shape.to_vec() };
+        let overflow = || FormatError::ShapeOverflow {
+            shape: shape.to_vec(),
+        };
         let step = match placement {
             Placement::Replicate => 0,
-            Placement::Shard(_) => size.checked_next_multiple_of(DATA_ALIGNMENT).ok_or_else(overflow)? as u64,
+            Placement::Shard(_) => size
+                .checked_next_multiple_of(DATA_ALIGNMENT)
+                .ok_or_else(overflow)? as u64,
         };
         let shard = |device: u32| {
             let offset = step.checked_mul(device.into()).ok_or_else(overflow)?;
-            Ok(Shard { coordinate: vec![0, device], offset, size: size as u64 })
+            Ok(Shard {
+                coordinate: vec![0, device],
+                offset,
+                size: size as u64,
+            })
         };
         let alignment = match layout {
             Layout::RowMajor => vec![1],
@@ -99,7 +107,9 @@ impl Header {
             memory: MemoryConfig::default(),
             alignment,
             mesh_shape: vec![1, devices],
-            shards: (0..devices).map(shard).collect::<Result<_, FormatError>>()?,
+            shards: (0..devices)
+                .map(shard)
+                .collect::<Result<_, FormatError>>()?,
             topology: Some(Topology {
                 shape: vec![devices],
                 placements: vec![placement],
@@ -113,7 +123,11 @@ impl Header {
     /// Bytes of the data region: up to the end of the last shard.
     #[must_use]
     pub fn data_bytes(&self) -> u64 {
-        self.shards.iter().map(|shard| shard.offset.saturating_add(shard.size)).max().unwrap_or(0)
+        self.shards
+            .iter()
+            .map(|shard| shard.offset.saturating_add(shard.size))
+            .max()
+            .unwrap_or(0)
     }
 
     /// What a header must hold to describe data at all; reader and writer ask it alike.
@@ -124,51 +138,95 @@ impl Header {
         }
         for (index, shard) in self.shards.iter().enumerate() {
             if shard.size != size {
-                return Err(FormatError::ShardBytes { shard: index, expected: size, found: shard.size });
+                return Err(FormatError::ShardBytes {
+                    shard: index,
+                    expected: size,
+                    found: shard.size,
+                });
             }
             if shard.offset.checked_add(size).is_none() {
-                return Err(FormatError::ShardRange { shard: index, offset: shard.offset, size, data: u64::MAX });
+                return Err(FormatError::ShardRange {
+                    shard: index,
+                    offset: shard.offset,
+                    size,
+                    data: u64::MAX,
+                });
             }
             self.check_coordinate("shards.coordinate", &shard.coordinate)?;
         }
         let mut coordinates: Vec<_> = self.shards.iter().map(|shard| &shard.coordinate).collect();
         coordinates.sort_unstable();
         if let Some(pair) = coordinates.windows(2).find(|pair| pair[0] == pair[1]) {
-            return Err(unexpected("shards.coordinate", "each once", format!("{:?} twice", pair[0])));
+            return Err(unexpected(
+                "shards.coordinate",
+                "each once",
+                format!("{:?} twice", pair[0]),
+            ));
         }
         self.check_overlap()?;
-        let Some(topology) = &self.topology else { return Ok(()) };
+        let Some(topology) = &self.topology else {
+            return Ok(());
+        };
         if topology.placements.len() != topology.shape.len() {
             let expected = format!("{} entries, one a dimension", topology.shape.len());
-            return Err(unexpected("topology.placements", expected, topology.placements.len().to_string()));
+            return Err(unexpected(
+                "topology.placements",
+                expected,
+                topology.placements.len().to_string(),
+            ));
         }
         let mut coordinates = topology.coordinates.iter();
-        coordinates.try_for_each(|coordinate| self.check_coordinate("topology.coordinates", coordinate))
+        coordinates
+            .try_for_each(|coordinate| self.check_coordinate("topology.coordinates", coordinate))
     }
 
     fn check_coordinate(&self, field: &'static str, coordinate: &[u32]) -> Result<(), FormatError> {
-        let inside = coordinate.iter().zip(&self.mesh_shape).all(|(at, size)| at < size);
+        let inside = coordinate
+            .iter()
+            .zip(&self.mesh_shape)
+            .all(|(at, size)| at < size);
         if inside && coordinate.len() == self.mesh_shape.len() {
             return Ok(());
         }
-        Err(unexpected(field, format!("one inside mesh {:?}", self.mesh_shape), format!("{coordinate:?}")))
+        Err(unexpected(
+            field,
+            format!("one inside mesh {:?}", self.mesh_shape),
+            format!("{coordinate:?}"),
+        ))
     }
 
     /// Shards lie apart, or are the same range (replicas).
     fn check_overlap(&self) -> Result<(), FormatError> {
-        let mut ranges: Vec<_> =
-            self.shards.iter().enumerate().map(|(index, shard)| (shard.offset, shard.size, index)).collect();
+        let mut ranges: Vec<_> = self
+            .shards
+            .iter()
+            .enumerate()
+            .map(|(index, shard)| (shard.offset, shard.size, index))
+            .collect();
         ranges.sort_unstable();
         for pair in ranges.windows(2) {
-            let [(first_offset, size, first), (offset, _, second)] = pair else { continue };
+            let [(first_offset, size, first), (offset, _, second)] = pair else {
+                continue;
+            };
             if first_offset != offset && offset - first_offset < *size {
-                return Err(FormatError::ShardOverlap { first: *first, second: *second });
+                return Err(FormatError::ShardOverlap {
+                    first: *first,
+                    second: *second,
+                });
             }
         }
         Ok(())
     }
 }
 
-pub(super) fn unexpected(field: &'static str, expected: impl Into<String>, found: impl Into<String>) -> FormatError {
-    FormatError::HeaderField { field, expected: expected.into(), found: found.into() }
+pub(super) fn unexpected(
+    field: &'static str,
+    expected: impl Into<String>,
+    found: impl Into<String>,
+) -> FormatError {
+    FormatError::HeaderField {
+        field,
+        expected: expected.into(),
+        found: found.into(),
+    }
 }

@@ -27,11 +27,16 @@ impl MemoryLayout {
     ];
 
     pub(super) fn from_code(code: u16) -> Option<Self> {
-        Self::CODES.into_iter().find_map(|(known, layout)| (known == code).then_some(layout))
+        Self::CODES
+            .into_iter()
+            .find_map(|(known, layout)| (known == code).then_some(layout))
     }
 
     pub(super) fn code(self) -> u16 {
-        Self::CODES.into_iter().find_map(|(code, layout)| (layout == self).then_some(code)).unwrap_or(0)
+        Self::CODES
+            .into_iter()
+            .find_map(|(code, layout)| (layout == self).then_some(code))
+            .unwrap_or(0)
     }
 }
 
@@ -53,7 +58,13 @@ pub enum BufferType {
 }
 
 impl BufferType {
-    const ALL: [Self; 5] = [Self::Dram, Self::L1, Self::SystemMemory, Self::L1Small, Self::Trace];
+    const ALL: [Self; 5] = [
+        Self::Dram,
+        Self::L1,
+        Self::SystemMemory,
+        Self::L1Small,
+        Self::Trace,
+    ];
 
     pub(super) fn from_code(code: u16) -> Option<Self> {
         Self::ALL.get(usize::from(code)).copied()

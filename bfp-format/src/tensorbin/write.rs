@@ -22,7 +22,11 @@ impl Header {
         self.check()?;
         let step = DATA_ALIGNMENT as u64;
         if let Some(shard) = self.shards.iter().find(|shard| shard.offset % step != 0) {
-            return Err(unexpected("shards.storage", format!("a multiple of {step}"), shard.offset.to_string()));
+            return Err(unexpected(
+                "shards.storage",
+                format!("a multiple of {step}"),
+                shard.offset.to_string(),
+            ));
         }
         let mut builder = FlatBufferBuilder::new();
         let root = tensor(&mut builder, self)?;
@@ -44,9 +48,20 @@ impl Header {
     pub fn to_file(&self, data: &[u8]) -> Result<Vec<u8>, FormatError> {
         let mut file = self.to_bytes()?;
         if data.len() as u64 != self.data_bytes() {
-            let last = self.shards.iter().enumerate().max_by_key(|(_, shard)| shard.offset);
-            let (shard, offset, size) = last.map_or((0, 0, 0), |(index, shard)| (index, shard.offset, shard.size));
-            return Err(FormatError::ShardRange { shard, offset, size, data: data.len() as u64 });
+            let last = self
+                .shards
+                .iter()
+                .enumerate()
+                .max_by_key(|(_, shard)| shard.offset);
+            let (shard, offset, size) = last.map_or((0, 0, 0), |(index, shard)| {
+                (index, shard.offset, shard.size)
+            });
+            return Err(FormatError::ShardRange {
+                shard,
+                offset,
+                size,
+                data: data.len() as u64,
+            });
         }
         file.extend_from_slice(data);
         Ok(file)
@@ -78,9 +93,16 @@ fn boxed_u32s(builder: &mut Builder, numbers: &[u32]) -> Written {
 fn tensor(builder: &mut Builder, header: &Header) -> Result<Written, FormatError> {
     let spec = spec(builder, header)?;
     let mesh_shape = boxed_u32s(builder, &header.mesh_shape);
-    let shards: Vec<_> = header.shards.iter().map(|shard| self::shard(builder, shard)).collect();
+    let shards: Vec<_> = header
+        .shards
+        .iter()
+        .map(|shard| self::shard(builder, shard))
+        .collect();
     let shards = builder.create_vector(&shards);
-    let topology = header.topology.as_ref().map(|topology| self::topology(builder, topology));
+    let topology = header
+        .topology
+        .as_ref()
+        .map(|topology| self::topology(builder, topology));
     Ok(table(builder, |builder| {
         builder.push_slot_always(slot(0), spec);
         builder.push_slot_always(slot(1), mesh_shape);
@@ -92,8 +114,14 @@ fn tensor(builder: &mut Builder, header: &Header) -> Result<Written, FormatError
 }
 
 fn spec(builder: &mut Builder, header: &Header) -> Result<Written, FormatError> {
-    let size = |&n: &usize| u32::try_from(n).map_err(|_| unexpected("spec.shape", "sizes of 32 bits", n.to_string()));
-    let shape = header.shape.iter().map(size).collect::<Result<Vec<_>, _>>()?;
+    let size = |&n: &usize| {
+        u32::try_from(n).map_err(|_| unexpected("spec.shape", "sizes of 32 bits", n.to_string()))
+    };
+    let shape = header
+        .shape
+        .iter()
+        .map(size)
+        .collect::<Result<Vec<_>, _>>()?;
     let shape = builder.create_vector(&shape);
     let (kind, page) = page(builder, header.layout);
     let memory = memory(builder, &header.memory);
@@ -127,8 +155,14 @@ fn page(builder: &mut Builder, layout: Layout) -> (u8, Written) {
 }
 
 fn memory(builder: &mut Builder, memory: &MemoryConfig) -> Written {
-    let shards = memory.shard_spec.as_ref().map(|spec| shard_spec(builder, spec));
-    let nd_shards = memory.nd_shard_spec.as_ref().map(|spec| nd_shard_spec(builder, spec));
+    let shards = memory
+        .shard_spec
+        .as_ref()
+        .map(|spec| shard_spec(builder, spec));
+    let nd_shards = memory
+        .nd_shard_spec
+        .as_ref()
+        .map(|spec| nd_shard_spec(builder, spec));
     table(builder, |builder| {
         builder.push_slot(slot(0), memory.layout.code(), 0);
         builder.push_slot(slot(1), memory.buffer.code(), 0);
@@ -197,9 +231,17 @@ fn shard(builder: &mut Builder, shard: &Shard) -> Written {
 
 fn topology(builder: &mut Builder, topology: &Topology) -> Written {
     let shape = boxed_u32s(builder, &topology.shape);
-    let placements: Vec<_> = topology.placements.iter().map(|&placement| self::placement(builder, placement)).collect();
+    let placements: Vec<_> = topology
+        .placements
+        .iter()
+        .map(|&placement| self::placement(builder, placement))
+        .collect();
     let placements = builder.create_vector(&placements);
-    let coordinates: Vec<_> = topology.coordinates.iter().map(|at| boxed_u32s(builder, at)).collect();
+    let coordinates: Vec<_> = topology
+        .coordinates
+        .iter()
+        .map(|at| boxed_u32s(builder, at))
+        .collect();
     let coordinates = builder.create_vector(&coordinates);
     table(builder, |builder| {
         builder.push_slot_always(slot(0), shape);
