@@ -6,6 +6,7 @@ mod load;
 mod mlp;
 mod mtp;
 mod pass;
+mod score;
 mod workspace;
 
 use std::sync::Arc;
