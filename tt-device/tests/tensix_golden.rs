@@ -21,7 +21,14 @@ impl Case {
         assert_eq!(out.len(), self.out.len());
         let differing = (0..out.len()).filter(|&i| out[i].to_bits() != self.out[i].to_bits());
         let first = differing.clone().next().map(|i| (i, out[i], self.out[i]));
-        assert_eq!(first, None, "{} by {by}: {} of {} differ", self.name, differing.count(), out.len());
+        assert_eq!(
+            first,
+            None,
+            "{} by {by}: {} of {} differ",
+            self.name,
+            differing.count(),
+            out.len()
+        );
     }
 }
 
@@ -33,7 +40,11 @@ fn cases() -> Vec<Case> {
         serde_json::from_slice(&std::fs::read(format!("{folder}/index.json")).unwrap()).unwrap();
     let values = |name: &str| -> Vec<f32> {
         let tensor = tensors.tensor(name).unwrap();
-        tensor.data().chunks(4).map(|b| f32::from_le_bytes(b.try_into().unwrap())).collect()
+        tensor
+            .data()
+            .chunks(4)
+            .map(|b| f32::from_le_bytes(b.try_into().unwrap()))
+            .collect()
     };
     let case = |case: &serde_json::Value| {
         let name = case["case"].as_str().unwrap();
@@ -41,16 +52,34 @@ fn cases() -> Vec<Case> {
         Case {
             name: name.to_owned(),
             unit: MatrixUnit {
-                fidelity: case["fidelity"].as_str().unwrap().to_lowercase().parse::<Fidelity>().unwrap(),
-                accumulate: if case["fp32_dest_acc"].as_bool().unwrap() { Accumulate::F32 } else { Accumulate::Bf16 },
+                fidelity: case["fidelity"]
+                    .as_str()
+                    .unwrap()
+                    .to_lowercase()
+                    .parse::<Fidelity>()
+                    .unwrap(),
+                accumulate: if case["fp32_dest_acc"].as_bool().unwrap() {
+                    Accumulate::F32
+                } else {
+                    Accumulate::Bf16
+                },
             },
-            shape: MatmulShape { m: length("m"), k: length("k"), n: length("n") },
+            shape: MatmulShape {
+                m: length("m"),
+                k: length("k"),
+                n: length("n"),
+            },
             activations: values(&format!("{name}.activations")),
             weights: values(&format!("{name}.weights")),
             out: values(&format!("{name}.out")),
         }
     };
-    index["cases"].as_array().unwrap().iter().map(case).collect()
+    index["cases"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(case)
+        .collect()
 }
 
 #[test]
@@ -59,7 +88,13 @@ fn the_definition_gives_every_golden_bit() {
     assert_eq!(cases.len(), 9);
     for case in cases {
         let mut out = vec![f32::NAN; case.out.len()];
-        definition::matmul(case.unit, &case.activations, &case.weights, case.shape, &mut out);
+        definition::matmul(
+            case.unit,
+            &case.activations,
+            &case.weights,
+            case.shape,
+            &mut out,
+        );
         case.check(&out, "the definition");
     }
 }
@@ -71,7 +106,13 @@ fn every_kernel_gives_every_golden_bit() {
     for case in cases() {
         for &kernel in &kernels {
             let mut out = vec![f32::NAN; case.out.len()];
-            case.unit.matmul_with(kernel, &case.activations, &case.weights, case.shape, &mut out);
+            case.unit.matmul_with(
+                kernel,
+                &case.activations,
+                &case.weights,
+                case.shape,
+                &mut out,
+            );
             case.check(&out, kernel.name());
         }
     }
@@ -81,6 +122,11 @@ fn every_kernel_gives_every_golden_bit() {
 fn the_accumulator_decides_how_many_bits_a_result_has() {
     for case in cases() {
         let is_bf16 = case.out.iter().all(|x| round_to_bf16(*x) == *x);
-        assert_eq!(is_bf16, case.unit.accumulate == Accumulate::Bf16, "{}", case.name);
+        assert_eq!(
+            is_bf16,
+            case.unit.accumulate == Accumulate::Bf16,
+            "{}",
+            case.name
+        );
     }
 }

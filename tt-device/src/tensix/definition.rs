@@ -28,7 +28,13 @@ const INFINITE: i32 = 255;
 ///
 /// # Panics
 /// When a slice is not as long as `shape` says.
-pub fn matmul(unit: MatrixUnit, activations: &[f32], weights: &[f32], shape: MatmulShape, out: &mut [f32]) {
+pub fn matmul(
+    unit: MatrixUnit,
+    activations: &[f32],
+    weights: &[f32],
+    shape: MatmulShape,
+    out: &mut [f32],
+) {
     shape.check(activations.len(), weights.len(), out.len());
     let MatmulShape { k, n, .. } = shape;
     for (at, out) in out.iter_mut().enumerate() {
@@ -59,7 +65,8 @@ pub fn step(
     phase: Phase,
     accumulate: Accumulate,
 ) -> u32 {
-    let products: [Product; STEP] = std::array::from_fn(|i| Product::new(activations[i], weights[i], phase));
+    let products: [Product; STEP] =
+        std::array::from_fn(|i| Product::new(activations[i], weights[i], phase));
     let (first, second) = products.split_at(GROUP);
     add(dest, [Sum::of(first), Sum::of(second)], accumulate)
 }
@@ -99,14 +106,26 @@ struct Product {
 
 impl Product {
     /// A zero operand makes a product of exponent 0, so that it never raises the group's exponent.
-    const ZERO: Self = Self { negative: false, exponent: 0, magnitude: 0 };
+    const ZERO: Self = Self {
+        negative: false,
+        exponent: 0,
+        magnitude: 0,
+    };
 
     fn new(activation: f32, weight: f32, phase: Phase) -> Self {
         let (Some(a), Some(w)) = (Operand::new(activation), Operand::new(weight)) else {
             return Self::ZERO;
         };
-        let weight = if phase.low_weight() { (w.mantissa >> 1) & 31 } else { w.mantissa >> 6 };
-        let activation = if phase.low_activation() { (a.mantissa & 15) << 3 } else { a.mantissa >> 4 };
+        let weight = if phase.low_weight() {
+            (w.mantissa >> 1) & 31
+        } else {
+            w.mantissa >> 6
+        };
+        let activation = if phase.low_activation() {
+            (a.mantissa & 15) << 3
+        } else {
+            a.mantissa >> 4
+        };
         Self {
             negative: a.negative != w.negative,
             exponent: a.exponent + w.exponent - 127 - i32::from(phase.exponent_drop()),
@@ -127,18 +146,32 @@ impl Sum {
     ///
     /// A group whose largest exponent is not above 0 is zero as a whole.
     fn of(group: &[Product]) -> Self {
-        let exponent = group.iter().map(|product| product.exponent).max().unwrap_or(0);
+        let exponent = group
+            .iter()
+            .map(|product| product.exponent)
+            .max()
+            .unwrap_or(0);
         if exponent <= 0 {
-            return Self { exponent: 0, value: 0 };
+            return Self {
+                exponent: 0,
+                value: 0,
+            };
         }
         let value: i64 = group
             .iter()
             .map(|product| {
                 let magnitude = half_up(product.magnitude.into(), exponent - product.exponent);
-                if product.negative { -magnitude } else { magnitude }
+                if product.negative {
+                    -magnitude
+                } else {
+                    magnitude
+                }
             })
             .sum();
-        Self { exponent, value: value << SUM_SCALE }
+        Self {
+            exponent,
+            value: value << SUM_SCALE,
+        }
     }
 }
 
@@ -149,15 +182,26 @@ impl Sum {
 /// the alignment even where the sum itself came out as zero.
 fn add(dest: u32, sums: [Sum; 2], accumulate: Accumulate) -> u32 {
     let dest_exponent = ((dest >> 23) & 0xff).cast_signed();
-    let dest_magnitude = if dest_exponent == 0 { 0 } else { i64::from(LEADING | dest & (LEADING - 1)) };
-    let exponent = sums.iter().map(|sum| sum.exponent).fold(dest_exponent, i32::max);
+    let dest_magnitude = if dest_exponent == 0 {
+        0
+    } else {
+        i64::from(LEADING | dest & (LEADING - 1))
+    };
+    let exponent = sums
+        .iter()
+        .map(|sum| sum.exponent)
+        .fold(dest_exponent, i32::max);
 
     let narrow = |term: i64| match accumulate {
         Accumulate::F32 => term,
         Accumulate::Bf16 => half_up(term, 13) << 13,
     };
     let dest_magnitude = narrow(half_up(dest_magnitude, exponent - dest_exponent));
-    let mut total = if dest >> 31 != 0 { -dest_magnitude } else { dest_magnitude };
+    let mut total = if dest >> 31 != 0 {
+        -dest_magnitude
+    } else {
+        dest_magnitude
+    };
     for sum in sums {
         total += narrow(half_up(sum.value, exponent - sum.exponent));
     }
@@ -178,7 +222,11 @@ fn encode(exponent: i32, total: i64, accumulate: Accumulate) -> u32 {
         Accumulate::Bf16 => 16,
     };
     let right = above + dropped;
-    let kept = if right > 0 { half_up(magnitude.cast_signed(), right) } else { magnitude.cast_signed() << -right };
+    let kept = if right > 0 {
+        half_up(magnitude.cast_signed(), right)
+    } else {
+        magnitude.cast_signed() << -right
+    };
     let mut significand = kept << dropped;
     let mut exponent = exponent + above;
     if significand >> 24 != 0 {
@@ -261,7 +309,10 @@ mod tests {
     #[test]
     fn a_zero_operand_raises_no_exponent() {
         let tiny = 2.0f32.powi(-60);
-        assert_eq!(step_f32(0.0, &[(tiny, 1.0), (0.0, f32::MAX), (1e-40, f32::MAX)]), tiny);
+        assert_eq!(
+            step_f32(0.0, &[(tiny, 1.0), (0.0, f32::MAX), (1e-40, f32::MAX)]),
+            tiny
+        );
     }
 
     #[test]
@@ -270,7 +321,8 @@ mod tests {
         // bits below that is rounded away.
         let (a, w) = first_products(&[(1.0, 1.0), (-1.0, 1.0)]);
         let low_weights = Fidelity::HiFi2.phases()[1];
-        let after = |dest: f32| f32::from_bits(step(dest.to_bits(), &a, &w, low_weights, Accumulate::F32));
+        let after =
+            |dest: f32| f32::from_bits(step(dest.to_bits(), &a, &w, low_weights, Accumulate::F32));
         assert_eq!(after(2.0f32.powi(-28)), 2.0f32.powi(-28));
         assert_eq!(after(2.0f32.powi(-30)), 0.0);
     }
@@ -281,8 +333,14 @@ mod tests {
         assert_eq!(step_f32(0.0, &[(f32::MAX, -2.0)]), f32::NEG_INFINITY);
         assert_eq!(step_f32(f32::INFINITY, &[(1.0, 1.0)]), f32::INFINITY);
         // Infinity is the number 2^128: it can be taken away again.
-        assert_eq!(step_f32(f32::INFINITY, &[(-(2.0f32.powi(127)), 1.0)]), 2.0f32.powi(127));
-        assert_eq!(step_f32(0.0, &[(f32::MIN_POSITIVE, 1.0)]).to_bits(), f32::MIN_POSITIVE.to_bits());
+        assert_eq!(
+            step_f32(f32::INFINITY, &[(-(2.0f32.powi(127)), 1.0)]),
+            2.0f32.powi(127)
+        );
+        assert_eq!(
+            step_f32(0.0, &[(f32::MIN_POSITIVE, 1.0)]).to_bits(),
+            f32::MIN_POSITIVE.to_bits()
+        );
         assert_eq!(step_f32(0.0, &[(-f32::MIN_POSITIVE, 0.5)]).to_bits(), 0);
         let (a, w) = (1.5 * f32::MIN_POSITIVE, f32::MIN_POSITIVE);
         assert_eq!(step_f32(a, &[(-w, 1.0)]).to_bits(), 0);
@@ -291,15 +349,18 @@ mod tests {
     #[test]
     fn a_bf16_destination_drops_what_lies_below_bit_13_of_each_term() {
         let (a, w) = first_products(&[(2.0f32.powi(-11), 1.0)]);
-        let add = |dest: f32| f32::from_bits(step(dest.to_bits(), &a, &w, PHASE_0, Accumulate::Bf16));
+        let add =
+            |dest: f32| f32::from_bits(step(dest.to_bits(), &a, &w, PHASE_0, Accumulate::Bf16));
         // 2^-11 is half of the lowest kept bit: it enters as 2^-10, and bf16 then has no room for it.
         assert_eq!(add(1.0), 1.0);
         // Below 1 the result has 2^-8 as its lowest bit.
         let (a, w) = first_products(&[(-(2.0f32.powi(-9)), 1.0)]);
-        let add = |dest: f32| f32::from_bits(step(dest.to_bits(), &a, &w, PHASE_0, Accumulate::Bf16));
+        let add =
+            |dest: f32| f32::from_bits(step(dest.to_bits(), &a, &w, PHASE_0, Accumulate::Bf16));
         assert_eq!(add(1.0), 1.0);
         let (a, w) = first_products(&[(-(2.0f32.powi(-8)), 1.0)]);
-        let add = |dest: f32| f32::from_bits(step(dest.to_bits(), &a, &w, PHASE_0, Accumulate::Bf16));
+        let add =
+            |dest: f32| f32::from_bits(step(dest.to_bits(), &a, &w, PHASE_0, Accumulate::Bf16));
         assert_eq!(add(1.0), 1.0 - 2.0f32.powi(-8));
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::packing::round_to_bf16;
-use super::{ActivationFormat, Kernel, MatrixUnit, Weights};
+use super::{ActivationFormat, Columns, Kernel, MatrixUnit, Weights};
 
 /// The identifier of the contract.
 pub const CONTRACT: &str = "tensix/1";
@@ -53,9 +53,52 @@ impl LinearSettings {
     /// # Panics
     /// When the slices do not hold the same whole number of rows.
     pub fn linear(self, activations: &[f32], weights: &Weights, out: &mut [f32]) {
-        self.unit.rows(Kernel::best(), Some(self.activations), activations, weights, out);
+        self.linear_columns(
+            Kernel::best(),
+            activations,
+            weights,
+            Columns::whole(out, weights.shape().outputs),
+        );
+    }
+
+    /// [`LinearSettings::linear`] with a chosen kernel, into some columns of wider rows.
+    ///
+    /// # Panics
+    /// When activations and columns do not have the same whole number of rows, or the weight's outputs do
+    /// not fit the columns.
+    pub fn linear_columns(
+        self,
+        kernel: Kernel,
+        activations: &[f32],
+        weights: &Weights,
+        columns: Columns<'_>,
+    ) {
+        let Columns {
+            out,
+            stride,
+            offset,
+        } = columns;
+        self.unit.rows(
+            kernel,
+            Some(self.activations),
+            activations,
+            weights,
+            Columns {
+                out,
+                stride,
+                offset,
+            },
+        );
         if self.results == ResultFormat::Bf16 {
-            out.iter_mut().for_each(|out| *out = round_to_bf16(*out));
+            for row in (Columns {
+                out,
+                stride,
+                offset,
+            })
+            .rows(weights.shape().outputs)
+            {
+                row.iter_mut().for_each(|out| *out = round_to_bf16(*out));
+            }
         }
     }
 }
@@ -63,8 +106,18 @@ impl LinearSettings {
 /// `tensix/1 hifi2 accumulate=f32 activations=bfp8 results=bf16`: for logs and proofs.
 impl fmt::Display for LinearSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let MatrixUnit { fidelity, accumulate } = self.unit;
-        let Self { activations, results, .. } = self;
-        write!(f, "{CONTRACT} {fidelity} accumulate={accumulate} activations={activations} results={results}")
+        let MatrixUnit {
+            fidelity,
+            accumulate,
+        } = self.unit;
+        let Self {
+            activations,
+            results,
+            ..
+        } = self;
+        write!(
+            f,
+            "{CONTRACT} {fidelity} accumulate={accumulate} activations={activations} results={results}"
+        )
     }
 }

@@ -34,10 +34,46 @@ pub struct MatmulShape {
     pub n: usize,
 }
 
+/// Where the results of one weight go in rows that several weights share.
+///
+/// Row `r` is `out[r * stride..][offset..]`, as many columns as the weight has outputs.
+#[derive(Debug)]
+pub struct Columns<'a> {
+    /// Whole rows of `stride`.
+    pub out: &'a mut [f32],
+    /// Length of a row.
+    pub stride: usize,
+    /// The first column.
+    pub offset: usize,
+}
+
+impl<'a> Columns<'a> {
+    /// Rows that one weight has for itself.
+    pub(super) fn whole(out: &'a mut [f32], outputs: usize) -> Self {
+        Self {
+            out,
+            stride: outputs,
+            offset: 0,
+        }
+    }
+
+    /// Each row's part of `outputs` columns.
+    pub(super) fn rows(&mut self, outputs: usize) -> impl Iterator<Item = &mut [f32]> {
+        let offset = self.offset;
+        self.out
+            .chunks_mut(self.stride.max(1))
+            .map(move |row| &mut row[offset..offset + outputs])
+    }
+}
+
 impl MatmulShape {
     pub(super) fn check(self, activations: usize, weights: usize, out: usize) {
         let Self { m, k, n } = self;
-        assert_eq!(m.checked_mul(k), Some(activations), "activations are m x k values");
+        assert_eq!(
+            m.checked_mul(k),
+            Some(activations),
+            "activations are m x k values"
+        );
         assert_eq!(k.checked_mul(n), Some(weights), "weights are k x n values");
         assert_eq!(m.checked_mul(n), Some(out), "results are m x n values");
     }
@@ -68,8 +104,20 @@ impl MatrixUnit {
         out: &mut [f32],
     ) {
         shape.check(activations.len(), weights.len(), out.len());
-        let weights = Weights::from_values(weights, MatrixShape { inputs: shape.k, outputs: shape.n });
-        self.rows(kernel, None, activations, &weights, out);
+        let weights = Weights::from_values(
+            weights,
+            MatrixShape {
+                inputs: shape.k,
+                outputs: shape.n,
+            },
+        );
+        self.rows(
+            kernel,
+            None,
+            activations,
+            &weights,
+            Columns::whole(out, shape.n),
+        );
     }
 
     /// `out[rows, n] = activations[rows, k] x weights`, with weights made ready before.
@@ -79,7 +127,27 @@ impl MatrixUnit {
     /// # Panics
     /// When the slices do not hold the same whole number of rows.
     pub fn linear(self, activations: &[f32], weights: &Weights, out: &mut [f32]) {
-        self.rows(Kernel::best(), None, activations, weights, out);
+        self.linear_with(Kernel::best(), activations, weights, out);
+    }
+
+    /// [`MatrixUnit::linear`] with a chosen kernel, for comparisons.
+    ///
+    /// # Panics
+    /// When the slices do not hold the same whole number of rows.
+    pub fn linear_with(
+        self,
+        kernel: Kernel,
+        activations: &[f32],
+        weights: &Weights,
+        out: &mut [f32],
+    ) {
+        self.rows(
+            kernel,
+            None,
+            activations,
+            weights,
+            Columns::whole(out, weights.shape().outputs),
+        );
     }
 
     /// The work behind all of them; with a format, activations are packed first.
@@ -89,34 +157,49 @@ impl MatrixUnit {
         format: Option<ActivationFormat>,
         activations: &[f32],
         weights: &Weights,
-        out: &mut [f32],
+        mut columns: Columns<'_>,
     ) {
         let MatrixShape { inputs, outputs } = weights.shape();
-        if outputs == 0 {
+        let Columns {
+            ref out,
+            stride,
+            offset,
+        } = columns;
+        if stride == 0 {
             return;
         }
-        let rows = out.len() / outputs;
+        let rows = out.len() / stride;
         assert!(
-            rows * outputs == out.len() && rows * inputs == activations.len(),
-            "activations are rows x {inputs} and results rows x {outputs} values, found {} and {}",
+            rows * stride == out.len() && rows * inputs == activations.len(),
+            "activations are rows x {inputs} and results rows x {stride} values, found {} and {}",
             activations.len(),
             out.len(),
         );
+        assert!(
+            offset + outputs <= stride,
+            "columns {offset}.. of {outputs} do not fit rows of {stride}"
+        );
         if inputs == 0 {
-            out.fill(0.0);
+            columns.rows(outputs).for_each(|row| row.fill(0.0));
             return;
         }
-        for (activations, out) in activations.chunks(ROWS * inputs).zip(out.chunks_mut(ROWS * outputs)) {
-            let count = out.len() / outputs;
+        let tile_columns = weights.shape().tile_columns();
+        let mut parts = columns.rows(outputs);
+        for activations in activations.chunks(ROWS * inputs) {
+            let count = activations.len() / inputs;
             let activations = Activations::new(activations, count, inputs, format);
-            let mut columns = vec![Destination::ZERO; weights.shape().tile_columns() * count];
-            columns.par_chunks_mut(count).enumerate().for_each(|(column, destinations)| {
-                self.column(kernel, &activations, weights, column, destinations);
-            });
-            for (at, out) in out.chunks_mut(outputs).flat_map(|row| row.chunks_mut(TILE)).enumerate() {
-                let (row, column) = (at / weights.shape().tile_columns(), at % weights.shape().tile_columns());
-                for (out, bits) in out.iter_mut().zip(columns[column * count + row].bits) {
-                    *out = f32::from_bits(bits);
+            let mut destinations = vec![Destination::ZERO; tile_columns * count];
+            destinations
+                .par_chunks_mut(count)
+                .enumerate()
+                .for_each(|(column, destinations)| {
+                    self.column(kernel, &activations, weights, column, destinations);
+                });
+            for (row, out) in parts.by_ref().take(count).enumerate() {
+                for (column, out) in out.chunks_mut(TILE).enumerate() {
+                    for (out, bits) in out.iter_mut().zip(destinations[column * count + row].bits) {
+                        *out = f32::from_bits(bits);
+                    }
                 }
             }
         }
@@ -135,7 +218,13 @@ impl MatrixUnit {
         let mut parts = WeightParts::ZERO;
         for block in 0..weights.shape().tile_rows() {
             let tile = weights.tile(block, column, &mut scratch);
-            kernel.accumulate(self, tile, &mut parts, activations.block(block), destinations);
+            kernel.accumulate(
+                self,
+                tile,
+                &mut parts,
+                activations.block(block),
+                destinations,
+            );
         }
     }
 }

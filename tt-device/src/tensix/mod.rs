@@ -29,7 +29,10 @@
 
 mod activations;
 pub mod definition;
-#[allow(unsafe_code, reason = "kernels call functions of instruction sets that they have detected, and load vectors")]
+#[allow(
+    unsafe_code,
+    reason = "kernels call functions of instruction sets that they have detected, and load vectors"
+)]
 mod kernels;
 mod linear;
 mod matrix_unit;
@@ -39,7 +42,7 @@ mod weights;
 
 pub use kernels::Kernel;
 pub use linear::{CONTRACT, LinearSettings, ResultFormat};
-pub use matrix_unit::{MatmulShape, MatrixUnit};
+pub use matrix_unit::{Columns, MatmulShape, MatrixUnit};
 pub use packing::ActivationFormat;
 pub use settings::{Accumulate, Fidelity, Phase, UnknownSetting};
 pub use weights::Weights;

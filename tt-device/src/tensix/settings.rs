@@ -126,11 +126,14 @@ macro_rules! named {
             type Err = UnknownSetting;
 
             fn from_str(text: &str) -> Result<Self, Self::Err> {
-                Self::ALL.into_iter().find(|value| value.name() == text).ok_or_else(|| UnknownSetting {
-                    setting: $setting,
-                    found: text.to_owned(),
-                    expected: $expected,
-                })
+                Self::ALL
+                    .into_iter()
+                    .find(|value| value.name() == text)
+                    .ok_or_else(|| UnknownSetting {
+                        setting: $setting,
+                        found: text.to_owned(),
+                        expected: $expected,
+                    })
             }
         }
     };
@@ -170,7 +173,10 @@ mod tests {
 
     #[test]
     fn each_fidelity_adds_one_phase() {
-        let drops = Fidelity::HiFi4.phases().iter().map(|phase| phase.exponent_drop());
+        let drops = Fidelity::HiFi4
+            .phases()
+            .iter()
+            .map(|phase| phase.exponent_drop());
         assert_eq!(drops.collect::<Vec<_>>(), [0, 5, 7, 12]);
         for (fidelity, phases) in Fidelity::ALL.into_iter().zip(1..) {
             assert_eq!(fidelity.phases().len(), phases);

@@ -51,7 +51,10 @@ impl Weights {
                 }
             }
         }
-        Self { shape, tiles: Tiles::Decoded(tiles) }
+        Self {
+            shape,
+            tiles: Tiles::Decoded(tiles),
+        }
     }
 
     /// Keeps the bytes of a stored weight.
@@ -60,10 +63,17 @@ impl Weights {
     /// When `view` is an embedding table: a linear's weight lies in tiles.
     #[must_use]
     pub fn from_view(view: &WeightView) -> Self {
-        assert_eq!(view.layout(), WeightLayout::Tiles, "a linear's weight lies in tiles");
+        assert_eq!(
+            view.layout(),
+            WeightLayout::Tiles,
+            "a linear's weight lies in tiles"
+        );
         Self {
             shape: view.shape(),
-            tiles: Tiles::Stored { format: view.format(), bytes: view.bytes().clone() },
+            tiles: Tiles::Stored {
+                format: view.format(),
+                bytes: view.bytes().clone(),
+            },
         }
     }
 
@@ -90,32 +100,40 @@ impl Weights {
 
 /// The bf16 that the unpacker makes of an f32.
 #[inline(always)]
-#[expect(clippy::cast_possible_truncation, reason = "16 bits are left")]
 pub(super) const fn upper_half(value: f32) -> u16 {
     (value.to_bits() >> 16) as u16
 }
 
 /// Stored bytes of one tile, four faces, to rows of 32.
 fn unpack_tile(format: WeightFormat, bytes: &[u8], tile: &mut Tile) {
+    use BlockFormat::{Bfp2, Bfp4, Bfp8};
+    // A byte's elements lie from its low bits up.
+    let part = |byte: u8, at: usize, bits: usize| (byte >> (at * bits)) & (u8::MAX >> (8 - bits));
     match format {
-        WeightFormat::Block(BlockFormat::Bfp8) => unpack_blocks::<FACE>(bytes, tile, |exponent, codes| {
-            std::array::from_fn(|i| unpack_bf16(BlockFormat::Bfp8, exponent, codes[i]))
-        }),
-        WeightFormat::Block(BlockFormat::Bfp4) => unpack_blocks::<{ FACE / 2 }>(bytes, tile, |exponent, codes| {
-            std::array::from_fn(|i| {
-                unpack_bf16(BlockFormat::Bfp4, exponent, (codes[i / 2] >> (i % 2 * 4)) & 0xf)
-            })
-        }),
-        WeightFormat::Block(BlockFormat::Bfp2) => unpack_blocks::<{ FACE / 4 }>(bytes, tile, |exponent, codes| {
-            std::array::from_fn(|i| unpack_bf16(BlockFormat::Bfp2, exponent, (codes[i / 4] >> (i % 4 * 2)) & 3))
-        }),
+        WeightFormat::Block(Bfp8) => {
+            unpack_blocks::<FACE>(bytes, tile, |exponent, codes| {
+                std::array::from_fn(|i| unpack_bf16(Bfp8, exponent, codes[i]))
+            });
+        }
+        WeightFormat::Block(Bfp4) => {
+            unpack_blocks::<{ FACE / 2 }>(bytes, tile, |exponent, codes| {
+                std::array::from_fn(|i| unpack_bf16(Bfp4, exponent, part(codes[i / 2], i % 2, 4)))
+            });
+        }
+        WeightFormat::Block(Bfp2) => {
+            unpack_blocks::<{ FACE / 4 }>(bytes, tile, |exponent, codes| {
+                std::array::from_fn(|i| unpack_bf16(Bfp2, exponent, part(codes[i / 4], i % 4, 2)))
+            });
+        }
         WeightFormat::Bf16 => face_rows(tile, |row, out| {
-            for (out, bytes) in out.iter_mut().zip(bytes[row * FACE * 2..].as_chunks().0) {
+            let bytes = bytes[row * FACE * 2..].as_chunks().0;
+            for (out, bytes) in out.iter_mut().zip(bytes) {
                 *out = u16::from_le_bytes(*bytes);
             }
         }),
         WeightFormat::F32 => face_rows(tile, |row, out| {
-            for (out, bytes) in out.iter_mut().zip(bytes[row * FACE * 4..].as_chunks().0) {
+            let bytes = bytes[row * FACE * 4..].as_chunks().0;
+            for (out, bytes) in out.iter_mut().zip(bytes) {
                 *out = upper_half(f32::from_le_bytes(*bytes));
             }
         }),

@@ -3,6 +3,7 @@
 use std::sync::OnceLock;
 
 use super::{ActivationRow, Destination, WeightParts, portable};
+use crate::Isa;
 use crate::tensix::{Accumulate, Fidelity, MatrixUnit};
 use crate::weight::TILE;
 
@@ -31,18 +32,23 @@ static PORTABLE: Table = table!(portable::accumulate);
 #[derive(Clone, Copy)]
 pub struct Kernel {
     name: &'static str,
+    isa: Isa,
     table: &'static Table,
 }
 
 impl Kernel {
-    const PORTABLE: Self = Self { name: "portable", table: &PORTABLE };
+    const PORTABLE: Self = Self {
+        name: "portable",
+        isa: Isa::Scalar,
+        table: &PORTABLE,
+    };
 
     /// The kernels that this machine can run, the slowest first.
     #[must_use]
     pub fn available() -> Vec<Self> {
         let mut kernels = vec![Self::PORTABLE];
         #[cfg(target_arch = "x86_64")]
-        kernels.extend(super::x86_64::tables().map(|(name, table)| Self { name, table }));
+        kernels.extend(super::x86_64::tables().map(|(name, isa, table)| Self { name, isa, table }));
         kernels
     }
 
@@ -51,6 +57,15 @@ impl Kernel {
     pub fn best() -> Self {
         static BEST: OnceLock<Kernel> = OnceLock::new();
         *BEST.get_or_init(|| Self::available().pop().unwrap_or(Self::PORTABLE))
+    }
+
+    /// The fastest of [`Kernel::available`] that needs no more than `isa`.
+    #[must_use]
+    pub fn within(isa: Isa) -> Self {
+        Self::available()
+            .into_iter()
+            .rfind(|kernel| kernel.isa <= isa)
+            .unwrap_or(Self::PORTABLE)
     }
 
     /// `portable`, `avx2`, `avx512`.

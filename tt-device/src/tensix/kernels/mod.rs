@@ -6,6 +6,7 @@
 //!   the distances from it are found once for all phases.
 //! - A zero operand has a mantissa of 0 and an exponent so low that its product never is the largest beside a real
 //!   one; a group whose largest exponent is 0 or below is cleared as a whole.
+//! - Signs are 1 and -1: `1 ^ -2` is -1 and `-1 ^ -2` is 1, so an activation's sign is an exclusive or with 0 or -2.
 //! - Weights' parts are stored doubled, so that `(2p >> d, plus 1) >> 1` rounds `p >> d` half up without a
 //!   special case for d = 0.
 
@@ -32,8 +33,8 @@ pub(super) struct ActivationRow {
     high: [u32; TILE],
     /// What a low phase reads: 0 or 64.
     low: [u32; TILE],
-    /// All ones when negative.
-    sign: [u32; TILE],
+    /// What turns the sign of a weight, 1 or -1, into that of the product: -2 when negative.
+    turn: [u32; TILE],
 }
 
 impl ActivationRow {
@@ -41,7 +42,7 @@ impl ActivationRow {
         exponent: [twice(ZERO_EXPONENT.cast_unsigned()); TILE],
         high: [0; TILE],
         low: [0; TILE],
-        sign: [0; TILE],
+        turn: [0; TILE],
     };
 
     /// Element `at` from bf16 bits. Elements start as zero.
@@ -53,7 +54,7 @@ impl ActivationRow {
         self.exponent[at] = twice(field.wrapping_sub(127));
         self.high[at] = twice(0x40 | (half & 0x7f) >> 1);
         self.low[at] = twice((half & 1) << 6);
-        self.sign[at] = twice((half.cast_signed() >> 15).cast_unsigned());
+        self.turn[at] = twice((half.cast_signed() >> 15).cast_unsigned() << 1);
     }
 }
 
@@ -70,7 +71,7 @@ pub(super) struct WeightParts {
     high: [[u16; TILE]; TILE],
     /// Twice what a low phase reads.
     low: [[u16; TILE]; TILE],
-    /// All ones when negative.
+    /// 1 or -1.
     sign: [[i16; TILE]; TILE],
 }
 
@@ -79,7 +80,7 @@ impl WeightParts {
         exponent: [[ZERO_EXPONENT; TILE]; TILE],
         high: [[0; TILE]; TILE],
         low: [[0; TILE]; TILE],
-        sign: [[0; TILE]; TILE],
+        sign: [[1; TILE]; TILE],
     };
 
     #[inline(always)]
@@ -88,10 +89,18 @@ impl WeightParts {
             for (n, half) in halves.iter().enumerate() {
                 let field = (half >> 7) & 0xff;
                 let zero = field == 0;
-                self.exponent[k][n] = if zero { ZERO_EXPONENT } else { field.cast_signed() };
-                self.high[k][n] = if zero { 0 } else { (0x80 | half & 0x7f) >> 3 << 1 };
+                self.exponent[k][n] = if zero {
+                    ZERO_EXPONENT
+                } else {
+                    field.cast_signed()
+                };
+                self.high[k][n] = if zero {
+                    0
+                } else {
+                    (0x80 | half & 0x7f) >> 3 << 1
+                };
                 self.low[k][n] = if zero { 0 } else { (half & 7) << 3 };
-                self.sign[k][n] = half.cast_signed() >> 15;
+                self.sign[k][n] = half.cast_signed() >> 15 | 1;
             }
         }
     }

@@ -1,27 +1,24 @@
-//! The kernel for every machine: plain loops over lanes that a compiler turns into its vectors.
+//! The kernel for every machine: plain loops over lanes.
 //!
 //! ```text
 //! for each row:
-//!   for each half of 16 k, each group of 8:
+//!   for each group of 8 k:
 //!     e[j] = exponent(a[j]) + exponent(w[j]);  top = max e;  d[j] = top - e[j]
 //!     for each phase: sum = sum over j of sign * half_up(a[j] * w[j], d[j])
 //!   for each phase, each half: destination = normalise(destination + both groups)
 //! ```
-//!
-//! It is compiled twice on x86-64: for the baseline and, unchanged, for AVX2.
 
 use super::{ActivationRow, Destination, WeightParts};
 use crate::tensix::Phase;
 use crate::tensix::definition::{GROUP, STEP};
 use crate::weight::TILE;
 
-/// Lanes that are worked on at once: two vectors of AVX2.
+/// Outputs that are worked on at once.
 const LANES: usize = 16;
 
 type Lanes = [i32; LANES];
 
 /// Adds one block of 32 k to all `destinations`, a row each.
-#[inline(always)]
 pub(super) fn accumulate<const PHASES: usize, const F32: bool>(
     tile: &[u16; TILE * TILE],
     parts: &mut WeightParts,
@@ -30,7 +27,13 @@ pub(super) fn accumulate<const PHASES: usize, const F32: bool>(
 ) {
     parts.split(tile);
     for (row, destination) in rows.iter().zip(destinations) {
-        for (at, bits) in destination.bits.as_chunks_mut::<LANES>().0.iter_mut().enumerate() {
+        for (at, bits) in destination
+            .bits
+            .as_chunks_mut::<LANES>()
+            .0
+            .iter_mut()
+            .enumerate()
+        {
             lanes::<PHASES, F32>(parts, at * LANES, row, bits);
         }
     }
@@ -44,21 +47,17 @@ fn lanes<const PHASES: usize, const F32: bool>(
     bits: &mut [u32; LANES],
 ) {
     let mut tops = [[0; LANES]; TILE / GROUP];
-    let mut sums = [[[0; LANES]; TILE / GROUP]; PHASES];
-    for group in 0..TILE / GROUP {
-        let mut sums_of_group = [[0; LANES]; PHASES];
-        tops[group] = products(parts, first, row, group * GROUP, &mut sums_of_group);
-        for phase in 0..PHASES {
-            sums[phase][group] = sums_of_group[phase];
-        }
+    let mut sums = [[[0; LANES]; PHASES]; TILE / GROUP];
+    for (group, sums) in sums.iter_mut().enumerate() {
+        tops[group] = products(parts, first, row, group * GROUP, sums);
     }
-    for phase in 0..PHASES {
-        let drop = i32::from(Phase::ALL[phase].exponent_drop());
+    for (phase, of) in Phase::ALL.iter().enumerate().take(PHASES) {
+        let drop = i32::from(of.exponent_drop());
         for half in 0..TILE / STEP {
             for lane in 0..LANES {
                 let top = |group: usize| (tops[2 * half + group][lane] - drop).max(0);
                 let sum = |group: usize| {
-                    let sum = sums[phase][2 * half + group][lane];
+                    let sum = sums[2 * half + group][phase][lane];
                     if top(group) == 0 { 0 } else { sum }
                 };
                 bits[lane] = add::<F32>(bits[lane], [top(0), top(1)], [sum(0), sum(1)]);
@@ -76,27 +75,33 @@ fn products<const PHASES: usize>(
     k: usize,
     sums: &mut [Lanes; PHASES],
 ) -> Lanes {
-    let at = |values: &[[i16; TILE]; TILE], j: usize, lane: usize| i32::from(values[k + j][first + lane]);
+    let at = |values: &[[i16; TILE]; TILE], j: usize, lane: usize| {
+        i32::from(values[k + j][first + lane])
+    };
     let mut exponents = [[0; LANES]; GROUP];
     let mut top = [i32::MIN; LANES];
-    for j in 0..GROUP {
+    for (j, exponents) in exponents.iter_mut().enumerate() {
         let exponent = low_half(row.exponent[k + j]);
         for lane in 0..LANES {
-            exponents[j][lane] = at(&parts.exponent, j, lane) + exponent;
-            top[lane] = top[lane].max(exponents[j][lane]);
+            exponents[lane] = at(&parts.exponent, j, lane) + exponent;
+            top[lane] = top[lane].max(exponents[lane]);
         }
     }
-    for j in 0..GROUP {
-        let sign = low_half(row.sign[k + j]);
+    for (j, exponents) in exponents.iter().enumerate() {
+        let turn = low_half(row.turn[k + j]);
         let activation = [low_half(row.high[k + j]), low_half(row.low[k + j])];
         for lane in 0..LANES {
-            let distance = (top[lane] - exponents[j][lane]).min(31);
-            let negative = at(&parts.sign, j, lane) ^ sign;
+            let distance = (top[lane] - exponents[lane]).min(31);
+            let sign = at(&parts.sign, j, lane) ^ turn;
             for (phase, sums) in sums.iter_mut().enumerate() {
-                let weight = if phase & 1 == 0 { &parts.high } else { &parts.low };
+                let weight = if phase & 1 == 0 {
+                    &parts.high
+                } else {
+                    &parts.low
+                };
                 let doubled = i32::from(weight[k + j][first + lane]) * activation[phase / 2];
                 let rounded = ((doubled >> distance) + 1) >> 1;
-                sums[lane] += (rounded ^ negative) - negative;
+                sums[lane] += rounded * sign;
             }
         }
     }
@@ -107,29 +112,43 @@ fn products<const PHASES: usize>(
 #[inline(always)]
 fn add<const F32: bool>(dest: u32, tops: [i32; 2], sums: [i32; 2]) -> u32 {
     let dest_exponent = ((dest >> 23) & 0xff).cast_signed();
-    let dest_magnitude = if dest_exponent == 0 { 0 } else { (dest & 0x7f_ffff | 0x80_0000).cast_signed() };
+    let dest_magnitude = if dest_exponent == 0 {
+        0
+    } else {
+        (dest & 0x7f_ffff | 0x80_0000).cast_signed()
+    };
     let exponent = dest_exponent.max(tops[0]).max(tops[1]);
     let narrow = |term: i32| if F32 { term } else { (term + 0x1000) & !0x1fff };
     // 14 places: the 13 that scale a sum, and the doubling that rounding half up wants.
-    let aligned = |group: usize| narrow((((sums[group] << 14) >> (exponent - tops[group]).min(31)) + 1) >> 1);
-    let magnitude = narrow((((dest_magnitude << 1) >> (exponent - dest_exponent).min(31)) + 1) >> 1);
+    let aligned =
+        |group: usize| narrow((((sums[group] << 14) >> (exponent - tops[group]).min(31)) + 1) >> 1);
+    let magnitude =
+        narrow((((dest_magnitude << 1) >> (exponent - dest_exponent).min(31)) + 1) >> 1);
     let sign = dest.cast_signed() >> 31;
     let total = (magnitude ^ sign) - sign + aligned(0) + aligned(1);
 
     let magnitude = total.unsigned_abs();
     let leading = magnitude.leading_zeros().cast_signed();
-    let (right, dropped) = if F32 { (8 - leading, 0) } else { (24 - leading, 16) };
+    let (right, dropped) = if F32 {
+        (8 - leading, 0)
+    } else {
+        (24 - leading, 16)
+    };
     // Only one of the two shifts is in range; both are the identity for 0.
     let shifted_left = magnitude << right.min(0).wrapping_neg().min(31);
     let rounded = (((magnitude << 1) >> right.clamp(0, 31)) + 1) >> 1;
     let significand = (if right < 0 { shifted_left } else { rounded }) << dropped;
-    let exponent = exponent + 8 - leading;
-    let carried = exponent + (significand >> 24).cast_signed();
-    // The significand's leading bit (or its carry) adds one to the exponent field.
-    let finite = (exponent.clamp(0, 255) - 1).cast_unsigned().wrapping_shl(23).wrapping_add(significand);
-    let value = if carried >= 255 { 0x7f80_0000 } else { finite };
-    let nothing = magnitude == 0 || carried <= 0;
-    if nothing { 0 } else { value | total.cast_unsigned() & 0x8000_0000 }
+    // The significand's leading bit (or its carry) adds one to the exponent field: start one lower.
+    let below = exponent + 7 - leading;
+    let finite = (below.cast_unsigned() << 23).wrapping_add(significand);
+    let carried = below + (significand >> 24).cast_signed();
+    let value = if carried >= 254 { 0x7f80_0000 } else { finite };
+    let nothing = magnitude == 0 || carried < 0;
+    if nothing {
+        0
+    } else {
+        value | total.cast_unsigned() & 0x8000_0000
+    }
 }
 
 /// One of the two equal halves of an [`ActivationRow`] word.
