@@ -55,7 +55,10 @@ impl AddedTokens {
             token.check_flags()?;
             match by_id.get(&token.id) {
                 Some(known) if known.content != token.content => {
-                    return Err(TextError::AddedTokenConflict { token: token.content, id: token.id });
+                    return Err(TextError::AddedTokenConflict {
+                        token: token.content,
+                        id: token.id,
+                    });
                 }
                 Some(_) => {}
                 None => {
@@ -63,14 +66,22 @@ impl AddedTokens {
                 }
             }
         }
-        let mut ids: Vec<(&str, u32)> = by_id.values().map(|t| (t.content.as_str(), t.id)).collect();
+        let mut ids: Vec<(&str, u32)> =
+            by_id.values().map(|t| (t.content.as_str(), t.id)).collect();
         ids.sort_unstable();
         if let Some(pair) = ids.windows(2).find(|pair| pair[0].0 == pair[1].0) {
-            return Err(TextError::AddedTokenConflict { token: pair[1].0.to_owned(), id: pair[1].1 });
+            return Err(TextError::AddedTokenConflict {
+                token: pair[1].0.to_owned(),
+                id: pair[1].1,
+            });
         }
         let raw = Finder::new(by_id.values().filter(|t| !t.normalized))?;
         let normalized = Finder::new(by_id.values().filter(|t| t.normalized))?;
-        Ok(Self { by_id, raw, normalized })
+        Ok(Self {
+            by_id,
+            raw,
+            normalized,
+        })
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &AddedToken> {
@@ -78,7 +89,9 @@ impl AddedTokens {
     }
 
     pub(super) fn id_of(&self, content: &str) -> Option<u32> {
-        self.iter().find(|token| token.content == content).map(|token| token.id)
+        self.iter()
+            .find(|token| token.content == content)
+            .map(|token| token.id)
     }
 
     /// Cuts `text` at the tokens that are looked for before normalisation, the leftmost and then longest first.
@@ -104,9 +117,16 @@ impl AddedToken {
     }
 
     fn check_flags(&self) -> Result<(), TextError> {
-        let set = [(self.lstrip, "lstrip"), (self.rstrip, "rstrip"), (self.single_word, "single_word")];
+        let set = [
+            (self.lstrip, "lstrip"),
+            (self.rstrip, "rstrip"),
+            (self.single_word, "single_word"),
+        ];
         match set.into_iter().find(|(on, _)| *on) {
-            Some((_, flag)) => Err(TextError::AddedTokenFlag { token: self.content.clone(), flag }),
+            Some((_, flag)) => Err(TextError::AddedTokenFlag {
+                token: self.content.clone(),
+                flag,
+            }),
             None => Ok(()),
         }
     }
@@ -120,12 +140,16 @@ struct Finder {
 
 impl Finder {
     fn new<'a>(tokens: impl Iterator<Item = &'a AddedToken>) -> Result<Self, TextError> {
-        let (contents, ids): (Vec<&str>, Vec<u32>) =
-            tokens.filter(|t| !t.content.is_empty()).map(|t| (t.content.as_str(), t.id)).unzip();
+        let (contents, ids): (Vec<&str>, Vec<u32>) = tokens
+            .filter(|t| !t.content.is_empty())
+            .map(|t| (t.content.as_str(), t.id))
+            .unzip();
         let automaton = AhoCorasick::builder()
             .match_kind(MatchKind::LeftmostLongest)
             .build(contents)
-            .map_err(|e| TextError::TokenizerRefused { message: e.to_string() })?;
+            .map_err(|e| TextError::TokenizerRefused {
+                message: e.to_string(),
+            })?;
         Ok(Self { automaton, ids })
     }
 
@@ -178,14 +202,26 @@ mod tests {
     #[test]
     fn the_same_entry_twice_is_one_but_a_contradiction_is_refused() {
         assert!(AddedTokens::new([token(7, "<t>"), token(7, "<t>")]).is_ok());
-        for pair in [[token(7, "<t>"), token(7, "<u>")], [token(7, "<t>"), token(8, "<t>")]] {
-            assert!(matches!(AddedTokens::new(pair), Err(TextError::AddedTokenConflict { .. })));
+        for pair in [
+            [token(7, "<t>"), token(7, "<u>")],
+            [token(7, "<t>"), token(8, "<t>")],
+        ] {
+            assert!(matches!(
+                AddedTokens::new(pair),
+                Err(TextError::AddedTokenConflict { .. })
+            ));
         }
     }
 
     #[test]
     fn a_flag_that_eats_neighbouring_space_is_refused() {
-        let greedy = AddedToken { lstrip: true, ..token(7, "<t>") };
-        assert!(matches!(AddedTokens::new([greedy]), Err(TextError::AddedTokenFlag { flag: "lstrip", .. })));
+        let greedy = AddedToken {
+            lstrip: true,
+            ..token(7, "<t>")
+        };
+        assert!(matches!(
+            AddedTokens::new([greedy]),
+            Err(TextError::AddedTokenFlag { flag: "lstrip", .. })
+        ));
     }
 }

@@ -10,7 +10,11 @@ pub(super) const fn byte_char(byte: u8) -> char {
     loop {
         let printable = matches!(other, 33..=126 | 161..=172 | 174..=255);
         if other == byte {
-            return if printable { byte as char } else { moved_char(moved) };
+            return if printable {
+                byte as char
+            } else {
+                moved_char(moved)
+            };
         }
         if !printable {
             moved += 1;
@@ -56,7 +60,13 @@ mod tests {
         for byte in 0..=u8::MAX {
             assert_eq!(char_byte(byte_char(byte)), Some(byte));
         }
-        assert_eq!((0..0x300).filter_map(char::from_u32).filter_map(char_byte).count(), 256);
+        assert_eq!(
+            (0..0x300)
+                .filter_map(char::from_u32)
+                .filter_map(char_byte)
+                .count(),
+            256
+        );
     }
 
     #[test]

@@ -69,17 +69,29 @@ impl ChatTemplate {
     /// [`TextError::TemplateSyntax`].
     pub fn parse(source: impl Into<String>) -> Result<Self, TextError> {
         let source = source.into();
-        let syntax_error = |e: minijinja::Error| TextError::TemplateSyntax { source: Box::new(e) };
+        let syntax_error = |e: minijinja::Error| TextError::TemplateSyntax {
+            source: Box::new(e),
+        };
         let mut env = Environment::new();
-        let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build().map_err(syntax_error)?;
+        let syntax = SyntaxConfig::builder()
+            .trim_blocks(true)
+            .lstrip_blocks(true)
+            .build()
+            .map_err(syntax_error)?;
         env.set_syntax(syntax);
         env.set_auto_escape_callback(|_| AutoEscape::None);
         env.set_formatter(|out, _state, value| {
-            out.write_str(&python::to_str(value)).map_err(|_| minijinja::Error::from(ErrorKind::WriteFailure))
+            out.write_str(&python::to_str(value))
+                .map_err(|_| minijinja::Error::from(ErrorKind::WriteFailure))
         });
         register(&mut env, None);
-        env.add_template_owned(NAME, source.clone()).map_err(syntax_error)?;
-        Ok(Self { env, source, special_tokens: Vec::new() })
+        env.add_template_owned(NAME, source.clone())
+            .map_err(syntax_error)?;
+        Ok(Self {
+            env,
+            source,
+            special_tokens: Vec::new(),
+        })
     }
 
     /// Reads `chat_template.jinja` of a folder or, where that is absent, `chat_template` in its `tokenizer_config.json`.
@@ -107,21 +119,36 @@ impl ChatTemplate {
     /// # Errors
     ///
     /// As [`ChatTemplate::open`].
-    pub fn from_files(template: Option<&[u8]>, tokenizer_config: Option<&[u8]>) -> Result<Self, TextError> {
-        let json_error = |source| TextError::Json { file: "tokenizer_config.json", source };
-        let config: Map<String, serde_json::Value> =
-            tokenizer_config.map_or(Ok(Map::new()), |config| serde_json::from_slice(config).map_err(json_error))?;
+    pub fn from_files(
+        template: Option<&[u8]>,
+        tokenizer_config: Option<&[u8]>,
+    ) -> Result<Self, TextError> {
+        let json_error = |source| TextError::Json {
+            file: "tokenizer_config.json",
+            source,
+        };
+        let config: Map<String, serde_json::Value> = tokenizer_config
+            .map_or(Ok(Map::new()), |config| {
+                serde_json::from_slice(config).map_err(json_error)
+            })?;
         let source = match template {
             Some(bytes) => String::from_utf8_lossy(bytes).into_owned(),
-            None => match config.get("chat_template").and_then(serde_json::Value::as_str) {
+            None => match config
+                .get("chat_template")
+                .and_then(serde_json::Value::as_str)
+            {
                 Some(source) => source.to_owned(),
                 None => return Err(TextError::NoTemplate),
             },
         };
         let mut template = Self::parse(source)?;
         for name in ["bos_token", "eos_token", "pad_token", "unk_token"] {
-            let text = config.get(name).and_then(|token| token.as_str().or_else(|| token.get("content")?.as_str()));
-            template.special_tokens.extend(text.map(|text| (name.to_owned(), text.to_owned())));
+            let text = config
+                .get(name)
+                .and_then(|token| token.as_str().or_else(|| token.get("content")?.as_str()));
+            template
+                .special_tokens
+                .extend(text.map(|text| (name.to_owned(), text.to_owned())));
         }
         Ok(template)
     }
@@ -140,10 +167,16 @@ impl ChatTemplate {
     ///
     /// [`TextError::TemplateRaised`] with the template's own words, [`TextError::TemplateFailed`] for its faults,
     /// [`TextError::TemplateLosesOrigin`] if message text cannot be followed through it, [`TextError::CannotContinue`].
-    pub fn render(&self, conversation: &Conversation, options: &RenderOptions) -> Result<RenderedPrompt, TextError> {
+    pub fn render(
+        &self,
+        conversation: &Conversation,
+        options: &RenderOptions,
+    ) -> Result<RenderedPrompt, TextError> {
         let text = self.render_with(&self.env, conversation, options, Outside::Bare)?;
 
-        let marks = self.free_marks(conversation, options).ok_or(TextError::TemplateLosesOrigin)?;
+        let marks = self
+            .free_marks(conversation, options)
+            .ok_or(TextError::TemplateLosesOrigin)?;
         let mut marking = self.env.clone();
         register(&mut marking, Some(marks));
         // The messages were fine without marks, so an error now is the marks' doing.
@@ -169,15 +202,43 @@ impl ChatTemplate {
         outside: Outside,
     ) -> Result<String, TextError> {
         let mut variables: Vec<(&str, Value)> = Vec::new();
-        variables.extend(self.special_tokens.iter().map(|(name, text)| (name.as_str(), Value::from(text.as_str()))));
-        variables.extend(options.variables.iter().map(|(name, json)| (name.as_str(), outside.option(json))));
-        variables.push(("messages", conversation.turns().iter().map(|turn| outside.turn(turn)).collect()));
-        variables.push(("add_generation_prompt", Value::from(options.generation == GenerationPrompt::Assistant)));
+        variables.extend(
+            self.special_tokens
+                .iter()
+                .map(|(name, text)| (name.as_str(), Value::from(text.as_str()))),
+        );
+        variables.extend(
+            options
+                .variables
+                .iter()
+                .map(|(name, json)| (name.as_str(), outside.option(json))),
+        );
+        variables.push((
+            "messages",
+            conversation
+                .turns()
+                .iter()
+                .map(|turn| outside.turn(turn))
+                .collect(),
+        ));
+        variables.push((
+            "add_generation_prompt",
+            Value::from(options.generation == GenerationPrompt::Assistant),
+        ));
         if !options.tools.is_empty() {
-            variables.push(("tools", options.tools.iter().map(|tool| outside.schema(tool.json())).collect()));
+            variables.push((
+                "tools",
+                options
+                    .tools
+                    .iter()
+                    .map(|tool| outside.schema(tool.json()))
+                    .collect(),
+            ));
         }
         let template = env.get_template(NAME).map_err(failure)?;
-        template.render(Value::from_pairs(variables)).map_err(failure)
+        template
+            .render(Value::from_pairs(variables))
+            .map_err(failure)
     }
 
     fn free_marks(&self, conversation: &Conversation, options: &RenderOptions) -> Option<Marks> {
@@ -203,26 +264,42 @@ fn failure(error: minijinja::Error) -> TextError {
     let mut source = error.source();
     while let Some(cause) = source {
         if let Some(Raised(message)) = cause.downcast_ref() {
-            return TextError::TemplateRaised { message: message.clone() };
+            return TextError::TemplateRaised {
+                message: message.clone(),
+            };
         }
         source = cause.source();
     }
-    TextError::TemplateFailed { source: Box::new(error) }
+    TextError::TemplateFailed {
+        source: Box::new(error),
+    }
 }
 
-fn continue_final(prompt: RenderedPrompt, conversation: &Conversation) -> Result<RenderedPrompt, TextError> {
+fn continue_final(
+    prompt: RenderedPrompt,
+    conversation: &Conversation,
+) -> Result<RenderedPrompt, TextError> {
     let refuse = |reason| Err(TextError::CannotContinue { reason });
     match conversation.turns().last() {
         Some(turn) if turn.role != Role::Assistant => refuse("it is not an assistant message"),
         Some(turn) if !turn.calls.is_empty() => refuse("it has tool calls"),
-        Some(turn) if turn.content.trim_matches(python::is_space).is_empty() => refuse("it has no content"),
-        _ => prompt.cut_after_content().ok_or(TextError::CannotContinue { reason: "the template leaves it out" }),
+        Some(turn) if turn.content.trim_matches(python::is_space).is_empty() => {
+            refuse("it has no content")
+        }
+        _ => prompt.cut_after_content().ok_or(TextError::CannotContinue {
+            reason: "the template leaves it out",
+        }),
     }
 }
 
 fn turn_texts<'t>(turn: &'t Turn, texts: &mut Vec<&'t str>) {
     texts.push(&turn.content);
-    texts.extend([&turn.reasoning, &turn.tool_call_id, &turn.name].into_iter().flatten().map(String::as_str));
+    texts.extend(
+        [&turn.reasoning, &turn.tool_call_id, &turn.name]
+            .into_iter()
+            .flatten()
+            .map(String::as_str),
+    );
     for call in &turn.calls {
         texts.push(&call.name);
         texts.extend(call.id.as_deref());
@@ -244,5 +321,37 @@ fn json_texts<'t>(json: &'t serde_json::Value, texts: &mut Vec<&'t str>) {
             }
         }
         _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Conversations of this crate are text; the official example with an image shows that the template is understood whole.
+    #[test]
+    fn the_official_example_with_an_image_is_rendered() {
+        let testdata = Path::new(env!("CARGO_MANIFEST_DIR")).join("../testdata/text");
+        let examples: serde_json::Value =
+            serde_json::from_slice(&fs::read(testdata.join("examples.json")).unwrap()).unwrap();
+        let example = examples
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|example| example["name"] == "content_parts")
+            .unwrap();
+        let template =
+            ChatTemplate::parse(fs::read_to_string(testdata.join("qwen3.5.jinja")).unwrap())
+                .unwrap();
+        let fields = ["messages", "add_generation_prompt", "enable_thinking"];
+        let variables = fields.map(|field| (field, Outside::Bare.schema(&example[field])));
+        let rendered = template
+            .env
+            .get_template(NAME)
+            .unwrap()
+            .render(Value::from_pairs(variables))
+            .unwrap();
+        assert_eq!(rendered, example["rendered"].as_str().unwrap());
+        assert!(rendered.contains("<|image_pad|>"));
     }
 }

@@ -68,14 +68,22 @@ impl Conversation {
         if messages.is_empty() {
             return Err(TextError::NoMessages);
         }
-        let turns: Result<Vec<Turn>, TextError> =
-            messages.into_iter().enumerate().map(|(index, message)| Turn::parse(index, message)).collect();
+        let turns: Result<Vec<Turn>, TextError> = messages
+            .into_iter()
+            .enumerate()
+            .map(|(index, message)| Turn::parse(index, message))
+            .collect();
         let mut turns = turns?;
-        let late = turns.iter().skip(1).position(|turn| turn.role == Role::System);
+        let late = turns
+            .iter()
+            .skip(1)
+            .position(|turn| turn.role == Role::System);
         match (late, system) {
             (None, _) => {}
             (Some(position), SystemMessages::OnlyFirst) => {
-                return Err(TextError::LateSystem { index: position + 1 });
+                return Err(TextError::LateSystem {
+                    index: position + 1,
+                });
             }
             (Some(_), SystemMessages::Merge) => turns = merge_system(turns),
         }
@@ -94,18 +102,30 @@ impl Turn {
             "user" => Role::User,
             "assistant" => Role::Assistant,
             "tool" => Role::Tool,
-            _ => return Err(TextError::UnknownRole { index, role: message.role }),
+            _ => {
+                return Err(TextError::UnknownRole {
+                    index,
+                    role: message.role,
+                });
+            }
         };
         if role != Role::Assistant && !message.tool_calls.is_empty() {
-            return Err(TextError::ToolCallsRole { index, role: message.role });
+            return Err(TextError::ToolCallsRole {
+                index,
+                role: message.role,
+            });
         }
         let content = match message.content {
             None => String::new(),
             Some(MessageContent::Text(text)) => text,
             Some(MessageContent::Parts(parts)) => join_parts(index, parts)?,
         };
-        let calls: Result<Vec<Call>, TextError> =
-            message.tool_calls.into_iter().enumerate().map(|(at, call)| Call::parse(index, at, call)).collect();
+        let calls: Result<Vec<Call>, TextError> = message
+            .tool_calls
+            .into_iter()
+            .enumerate()
+            .map(|(at, call)| Call::parse(index, at, call))
+            .collect();
         Ok(Self {
             role,
             content,
@@ -134,15 +154,31 @@ impl Call {
         if wire.function.name.is_empty() {
             return Err(TextError::ToolCallName { index, call });
         }
-        let arguments = wire.function.arguments_object().ok_or(TextError::ToolCallArguments { index, call })?;
-        Ok(Self { id: wire.id, name: wire.function.name, arguments })
+        let arguments = wire
+            .function
+            .arguments_object()
+            .ok_or(TextError::ToolCallArguments { index, call })?;
+        Ok(Self {
+            id: wire.id,
+            name: wire.function.name,
+            arguments,
+        })
     }
 }
 
 fn join_parts(index: usize, parts: Vec<ContentPart>) -> Result<String, TextError> {
     let mut joined = String::new();
-    for (part, ContentPart { part_type, text, .. }) in parts.into_iter().enumerate() {
-        if !matches!(part_type.as_str(), "text" | "input_text" | "output_text" | "refusal") {
+    for (
+        part,
+        ContentPart {
+            part_type, text, ..
+        },
+    ) in parts.into_iter().enumerate()
+    {
+        if !matches!(
+            part_type.as_str(),
+            "text" | "input_text" | "output_text" | "refusal"
+        ) {
             return Err(TextError::UnsupportedPart { index, part_type });
         }
         joined.push_str(&text.ok_or(TextError::PartWithoutText { index, part })?);
@@ -151,8 +187,14 @@ fn join_parts(index: usize, parts: Vec<ContentPart>) -> Result<String, TextError
 }
 
 fn merge_system(turns: Vec<Turn>) -> Vec<Turn> {
-    let (system, others): (Vec<Turn>, Vec<Turn>) = turns.into_iter().partition(|turn| turn.role == Role::System);
-    let texts: Vec<&str> = system.iter().map(|turn| turn.content.trim()).filter(|text| !text.is_empty()).collect();
+    let (system, others): (Vec<Turn>, Vec<Turn>) = turns
+        .into_iter()
+        .partition(|turn| turn.role == Role::System);
+    let texts: Vec<&str> = system
+        .iter()
+        .map(|turn| turn.content.trim())
+        .filter(|text| !text.is_empty())
+        .collect();
     let merged = Turn {
         role: Role::System,
         content: texts.join("\n\n"),

@@ -116,7 +116,9 @@ pub enum TextError {
         role: String,
     },
     /// A content part is not text.
-    #[error("messages[{index}]: content part of type {part_type:?} is not supported, this model reads text only")]
+    #[error(
+        "messages[{index}]: content part of type {part_type:?} is not supported, this model reads text only"
+    )]
     UnsupportedPart {
         /// Position of the message.
         index: usize,

@@ -45,7 +45,11 @@ mod tests {
 
     #[test]
     fn one_id_a_list_of_ids_and_null_are_read_alike() {
-        let eos = |json: &str| serde_json::from_str::<GenerationConfig>(json).unwrap().eos_token_id;
+        let eos = |json: &str| {
+            serde_json::from_str::<GenerationConfig>(json)
+                .unwrap()
+                .eos_token_id
+        };
         assert_eq!(eos(r#"{"eos_token_id": 5}"#), [5]);
         assert_eq!(eos(r#"{"eos_token_id": [5, 6], "unknown": {}}"#), [5, 6]);
         assert!(eos(r#"{"eos_token_id": null}"#).is_empty());

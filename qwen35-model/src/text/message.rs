@@ -20,7 +20,11 @@ pub struct ChatMessage {
     #[serde(default, alias = "reasoning", skip_serializing_if = "Option::is_none")]
     pub reasoning_content: Option<String>,
     /// Calls the assistant made; `null` and absent are the empty list.
-    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        default,
+        deserialize_with = "null_is_default",
+        skip_serializing_if = "Vec::is_empty"
+    )]
     pub tool_calls: Vec<ToolCall>,
     /// The call a tool message answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -87,24 +91,38 @@ pub struct ToolDefinition {
 impl ChatMessage {
     /// A message of text.
     pub fn new(role: impl Into<String>, content: impl Into<String>) -> Self {
-        Self { role: role.into(), content: Some(MessageContent::Text(content.into())), ..Self::default() }
+        Self {
+            role: role.into(),
+            content: Some(MessageContent::Text(content.into())),
+            ..Self::default()
+        }
     }
 }
 
 impl ContentPart {
     /// A text part.
     pub fn text(text: impl Into<String>) -> Self {
-        Self { part_type: "text".into(), text: Some(text.into()) }
+        Self {
+            part_type: "text".into(),
+            text: Some(text.into()),
+        }
     }
 }
 
 impl ToolCall {
     /// A call with its arguments as JSON text.
-    pub fn new(id: impl Into<String>, name: impl Into<String>, arguments: impl Into<String>) -> Self {
+    pub fn new(
+        id: impl Into<String>,
+        name: impl Into<String>,
+        arguments: impl Into<String>,
+    ) -> Self {
         Self {
             id: Some(id.into()),
             call_type: function_type(),
-            function: FunctionCall { name: name.into(), arguments: Value::String(arguments.into()) },
+            function: FunctionCall {
+                name: name.into(),
+                arguments: Value::String(arguments.into()),
+            },
         }
     }
 }
@@ -153,7 +171,11 @@ impl ToolDefinition {
     ///
     /// As [`ToolDefinition::parse`], for the first bad entry.
     pub fn parse_all(tools: Vec<Value>) -> Result<Vec<Self>, TextError> {
-        tools.into_iter().enumerate().map(|(index, json)| Self::parse(index, json)).collect()
+        tools
+            .into_iter()
+            .enumerate()
+            .map(|(index, json)| Self::parse(index, json))
+            .collect()
     }
 
     /// Name of the function.
@@ -163,7 +185,9 @@ impl ToolDefinition {
 
     /// JSON schema of the arguments, if there is one.
     pub fn parameters(&self) -> Option<&Value> {
-        self.json["function"].get("parameters").filter(|p| p.is_object())
+        self.json["function"]
+            .get("parameters")
+            .filter(|p| p.is_object())
     }
 
     /// The definition as the client sent it.
@@ -189,9 +213,14 @@ impl<'de> Deserialize<'de> for ContentPart {
         }
         Ok(match Wire::deserialize(deserializer)? {
             Wire::Bare(text) => Self::text(text),
-            Wire::Part { part_type, text, refusal } => {
-                Self { part_type: part_type.unwrap_or_else(|| "text".into()), text: text.or(refusal) }
-            }
+            Wire::Part {
+                part_type,
+                text,
+                refusal,
+            } => Self {
+                part_type: part_type.unwrap_or_else(|| "text".into()),
+                text: text.or(refusal),
+            },
         })
     }
 }
@@ -200,7 +229,9 @@ fn function_type() -> String {
     "function".into()
 }
 
-fn null_is_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(deserializer: D) -> Result<T, D::Error> {
+fn null_is_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
+    deserializer: D,
+) -> Result<T, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
@@ -223,7 +254,10 @@ mod tests {
     #[test]
     fn absent_and_null_content_and_calls_are_the_same() {
         let absent = message(r#"{"role": "assistant"}"#);
-        assert_eq!(absent, message(r#"{"role": "assistant", "content": null, "tool_calls": null, "extra": 1}"#));
+        assert_eq!(
+            absent,
+            message(r#"{"role": "assistant", "content": null, "tool_calls": null, "extra": 1}"#)
+        );
         assert_eq!(absent.content, None);
     }
 
@@ -235,11 +269,15 @@ mod tests {
         ] {
             let call: ToolCall = serde_json::from_str(json).unwrap();
             assert_eq!(call.function.arguments_object().unwrap()["a"], 1);
-            assert_eq!(serde_json::to_value(&call).unwrap()["function"]["arguments"], r#"{"a":1}"#);
+            assert_eq!(
+                serde_json::to_value(&call).unwrap()["function"]["arguments"],
+                r#"{"a":1}"#
+            );
         }
         let empty: ToolCall = serde_json::from_str(r#"{"function": {"name": "f"}}"#).unwrap();
         assert!(empty.function.arguments_object().unwrap().is_empty());
-        let list: ToolCall = serde_json::from_str(r#"{"function": {"name": "f", "arguments": "[1]"}}"#).unwrap();
+        let list: ToolCall =
+            serde_json::from_str(r#"{"function": {"name": "f", "arguments": "[1]"}}"#).unwrap();
         assert!(list.function.arguments_object().is_none());
     }
 
@@ -252,7 +290,10 @@ mod tests {
             r#"{"type": "function", "function": {"name": "f", "parameters": []}}"#,
         ] {
             let json = serde_json::from_str(json).unwrap();
-            assert!(matches!(ToolDefinition::parse(3, json), Err(TextError::ToolDefinition { index: 3, .. })));
+            assert!(matches!(
+                ToolDefinition::parse(3, json),
+                Err(TextError::ToolDefinition { index: 3, .. })
+            ));
         }
     }
 }

@@ -30,7 +30,9 @@ pub use conversation::{Conversation, SystemMessages};
 pub use detokenize::Utf8Stream;
 pub use error::TextError;
 pub use generation_config::GenerationConfig;
-pub use message::{ChatMessage, ContentPart, FunctionCall, MessageContent, ToolCall, ToolDefinition};
+pub use message::{
+    ChatMessage, ContentPart, FunctionCall, MessageContent, ToolCall, ToolDefinition,
+};
 pub use output::{OutputEnd, OutputEvent, OutputOptions, OutputParser, StopReason, ToolParsing};
 pub use prompt::{RenderedPrompt, Segment, Thinking};
 pub use reasoning::{ReasoningParser, ReasoningPiece};

@@ -165,12 +165,22 @@ impl Default for OutputOptions {
 
 impl OutputParser {
     /// A parser at the beginning of a generation; events of the options' prefix are appended to `events`.
-    pub fn new(tokenizer: Arc<Tokenizer>, options: OutputOptions, events: &mut Vec<OutputEvent>) -> Self {
+    pub fn new(
+        tokenizer: Arc<Tokenizer>,
+        options: OutputOptions,
+        events: &mut Vec<OutputEvent>,
+    ) -> Self {
         let tools = match options.tools {
             ToolParsing::Off => None,
-            ToolParsing::On { schemas, id_prefix, parallel } => {
-                Some(Tools { parser: ToolCallParser::new(schemas), id_prefix, parallel })
-            }
+            ToolParsing::On {
+                schemas,
+                id_prefix,
+                parallel,
+            } => Some(Tools {
+                parser: ToolCallParser::new(schemas),
+                id_prefix,
+                parallel,
+            }),
         };
         let mut parser = Self {
             think_end: tokenizer.control_id("</think>"),
@@ -202,7 +212,10 @@ impl OutputParser {
         }
         let mut text = String::new();
         if self.special == SpecialTokens::Keep || !self.tokenizer.is_special(token) {
-            self.characters.push(self.tokenizer.token_bytes(token).unwrap_or_default(), &mut text);
+            self.characters.push(
+                self.tokenizer.token_bytes(token).unwrap_or_default(),
+                &mut text,
+            );
         }
         self.progress.push(text.len());
         self.pass(&text, events);
@@ -279,7 +292,9 @@ impl OutputParser {
             && !self.ended
         {
             self.end(OutputEnd::Cut, events);
-            events.push(OutputEvent::Stopped { reason: StopReason::StopString { index: hit.stop } });
+            events.push(OutputEvent::Stopped {
+                reason: StopReason::StopString { index: hit.stop },
+            });
         }
     }
 
@@ -334,7 +349,9 @@ impl OutputParser {
                 ToolCallEvent::End { index } => {
                     events.push(OutputEvent::ToolCallEnd { index });
                     if !tools.parallel {
-                        events.push(OutputEvent::Stopped { reason: StopReason::ToolCallLimit });
+                        events.push(OutputEvent::Stopped {
+                            reason: StopReason::ToolCallLimit,
+                        });
                         self.ended = true;
                         return;
                     }
@@ -347,13 +364,18 @@ impl OutputParser {
 impl Progress {
     fn push(&mut self, bytes: usize) {
         self.tokens += 1;
-        self.waiting.push_back((self.produced, self.produced + bytes));
+        self.waiting
+            .push_back((self.produced, self.produced + bytes));
         self.produced += bytes;
     }
 
     fn pass(&mut self, bytes: usize) {
         self.passed += bytes;
-        while self.waiting.front().is_some_and(|&(start, end)| start < self.passed || end <= self.passed) {
+        while self
+            .waiting
+            .front()
+            .is_some_and(|&(start, end)| start < self.passed || end <= self.passed)
+        {
             self.waiting.pop_front();
             self.visible += 1;
         }
@@ -381,7 +403,10 @@ fn push_reasoning(text: String, events: &mut Vec<OutputEvent>) {
 
 fn push_arguments(index: usize, delta: String, events: &mut Vec<OutputEvent>) {
     match events.last_mut() {
-        Some(OutputEvent::ToolArguments { index: last, delta: so_far }) if *last == index => so_far.push_str(&delta),
+        Some(OutputEvent::ToolArguments {
+            index: last,
+            delta: so_far,
+        }) if *last == index => so_far.push_str(&delta),
         _ => events.push(OutputEvent::ToolArguments { index, delta }),
     }
 }

@@ -72,7 +72,9 @@ impl RenderedPrompt {
     pub fn thinking(&self) -> Thinking {
         let mut thinking = Thinking::Unsaid;
         for segment in self.segments() {
-            let Segment::Scaffold(mut rest) = segment else { continue };
+            let Segment::Scaffold(mut rest) = segment else {
+                continue;
+            };
             while let Some(at) = rest.find('<') {
                 rest = &rest[at..];
                 if rest.starts_with("<|im_start|>") {

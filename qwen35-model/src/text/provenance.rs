@@ -31,7 +31,10 @@ impl Marks {
             present.extend(text.chars().filter(|&c| c >= FIRST_PRIVATE));
         }
         let mut free = (FIRST_PRIVATE..=LAST_PRIVATE).filter(|c| !present.contains(c));
-        Some(Self { open: free.next()?, close: free.next()? })
+        Some(Self {
+            open: free.next()?,
+            close: free.next()?,
+        })
     }
 
     /// `text` between marks; the empty string stays empty, so that a template sees it as false.
@@ -123,11 +126,30 @@ mod tests {
     #[test]
     fn what_was_wrapped_is_found_again() {
         let marks = marks();
-        let marked = format!("a{}{}b{}", marks.wrap("UU"), marks.wrap("V"), marks.wrap(""));
+        let marked = format!(
+            "a{}{}b{}",
+            marks.wrap("UU"),
+            marks.wrap("V"),
+            marks.wrap("")
+        );
         let traced = marks.trace(&marked).unwrap();
-        assert_eq!(traced, Traced { text: "aUUVb".into(), outside: vec![1..4] });
-        let nested = marks.trace(&marks.wrap(&format!("x{}y", marks.wrap("z")))).unwrap();
-        assert_eq!(nested, Traced { text: "xzy".into(), outside: vec![0..3] });
+        assert_eq!(
+            traced,
+            Traced {
+                text: "aUUVb".into(),
+                outside: vec![1..4]
+            }
+        );
+        let nested = marks
+            .trace(&marks.wrap(&format!("x{}y", marks.wrap("z"))))
+            .unwrap();
+        assert_eq!(
+            nested,
+            Traced {
+                text: "xzy".into(),
+                outside: vec![0..3]
+            }
+        );
     }
 
     #[test]

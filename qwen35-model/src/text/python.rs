@@ -72,7 +72,11 @@ fn write_repr(value: &Value, out: &mut String) {
 
 // Python prefers single quotes, and double quotes where only single ones occur inside.
 fn write_quoted(text: &str, out: &mut String) {
-    let quote = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
+    let quote = if text.contains('\'') && !text.contains('"') {
+        '"'
+    } else {
+        '\''
+    };
     out.push(quote);
     for c in text.chars() {
         match c {
@@ -108,14 +112,21 @@ fn write_number(value: &Value, nan: &str, infinite: &str, out: &mut String) {
         match shortest.split_once('e') {
             None => out.push_str(&shortest),
             Some((mantissa, exponent)) => {
-                let (sign, digits) = exponent.strip_prefix('-').map_or(('+', exponent), |digits| ('-', digits));
+                let (sign, digits) = exponent
+                    .strip_prefix('-')
+                    .map_or(('+', exponent), |digits| ('-', digits));
                 out.push_str(&format!("{mantissa}e{sign}{digits:0>2}"));
             }
         }
     }
 }
 
-fn write_json(value: &Value, style: JsonStyle, level: usize, out: &mut String) -> Result<(), minijinja::Error> {
+fn write_json(
+    value: &Value,
+    style: JsonStyle,
+    level: usize,
+    out: &mut String,
+) -> Result<(), minijinja::Error> {
     match value.kind() {
         ValueKind::None => out.push_str("null"),
         ValueKind::Bool => out.push_str(if value.is_true() { "true" } else { "false" }),
@@ -153,7 +164,10 @@ fn write_json(value: &Value, style: JsonStyle, level: usize, out: &mut String) -
         }
         kind => {
             let detail = format!("a value of kind {kind} is not JSON serializable");
-            return Err(minijinja::Error::new(minijinja::ErrorKind::BadSerialization, detail));
+            return Err(minijinja::Error::new(
+                minijinja::ErrorKind::BadSerialization,
+                detail,
+            ));
         }
     }
     Ok(())
@@ -205,7 +219,9 @@ mod tests {
     use super::*;
 
     fn value(json: &str) -> Value {
-        Value::from(minijinja::value::Serde(serde_json::from_str::<serde_json::Value>(json).unwrap()))
+        Value::from(minijinja::value::Serde(
+            serde_json::from_str::<serde_json::Value>(json).unwrap(),
+        ))
     }
 
     #[test]
@@ -228,7 +244,10 @@ mod tests {
         ] {
             assert_eq!(to_str(&value(json)), python, "{json}");
         }
-        assert_eq!(to_str(&value(r#"{"a": [1, "x'y", null, "q"]}"#)), r#"{'a': [1, "x'y", None, 'q']}"#);
+        assert_eq!(
+            to_str(&value(r#"{"a": [1, "x'y", null, "q"]}"#)),
+            r#"{'a': [1, "x'y", None, 'q']}"#
+        );
     }
 
     #[test]
@@ -239,9 +258,16 @@ mod tests {
 
     #[test]
     fn indented_sorted_ascii_json_is_that_of_python() {
-        let style = JsonStyle { indent: Some(2), sort_keys: true, ensure_ascii: true };
+        let style = JsonStyle {
+            indent: Some(2),
+            sort_keys: true,
+            ensure_ascii: true,
+        };
         let json = to_json(&value(r#"{"z": [1], "a": "é🤖", "e": {}}"#), style).unwrap();
-        assert_eq!(json, "{\n  \"a\": \"\\u00e9\\ud83e\\udd16\",\n  \"e\": {},\n  \"z\": [\n    1\n  ]\n}");
+        assert_eq!(
+            json,
+            "{\n  \"a\": \"\\u00e9\\ud83e\\udd16\",\n  \"e\": {},\n  \"z\": [\n    1\n  ]\n}"
+        );
     }
 
     #[test]

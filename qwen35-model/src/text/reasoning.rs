@@ -35,7 +35,9 @@ pub enum ReasoningPiece {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     /// At the very start; the model may (re)open the block itself. The flag says what the text is if it does not.
-    Start { reasoning: bool },
+    Start {
+        reasoning: bool,
+    },
     /// Inside the block, before its first character that is not a newline.
     Opened,
     Reasoning,
@@ -55,12 +57,18 @@ impl ReasoningParser {
             Thinking::Unsaid => State::Start { reasoning: false },
             Thinking::Closed => State::Answer,
         };
-        Self { state, held: String::new() }
+        Self {
+            state,
+            held: String::new(),
+        }
     }
 
     /// Whether the text so far ends inside the thinking block.
     pub fn is_reasoning(&self) -> bool {
-        matches!(self.state, State::Start { reasoning: true } | State::Opened | State::Reasoning)
+        matches!(
+            self.state,
+            State::Start { reasoning: true } | State::Opened | State::Reasoning
+        )
     }
 
     /// Takes more text and appends what is certain.
@@ -73,7 +81,9 @@ impl ReasoningParser {
     pub fn finish(&mut self, out: &mut Vec<ReasoningPiece>) {
         let rest = std::mem::take(&mut self.held);
         match self.state {
-            State::Start { reasoning: true } | State::Opened | State::Reasoning => push_reasoning(rest, out),
+            State::Start { reasoning: true } | State::Opened | State::Reasoning => {
+                push_reasoning(rest, out)
+            }
             State::Start { reasoning: false } | State::Answer => push_answer(rest, out),
             State::Closed => {}
         }
@@ -92,7 +102,11 @@ impl ReasoningParser {
                 if OPEN.starts_with(trimmed) {
                     return false;
                 }
-                self.state = if reasoning { State::Opened } else { State::Answer };
+                self.state = if reasoning {
+                    State::Opened
+                } else {
+                    State::Answer
+                };
                 true
             }
             State::Opened => self.skip_newlines(State::Reasoning),
@@ -128,7 +142,10 @@ impl ReasoningParser {
 
 // How many bytes cannot belong to newlines followed by (a beginning of) `tag`.
 fn certain_before(text: &str, tag: &str) -> usize {
-    let partial = (1..tag.len()).rev().find(|&n| text.ends_with(&tag[..n])).unwrap_or(0);
+    let partial = (1..tag.len())
+        .rev()
+        .find(|&n| text.ends_with(&tag[..n]))
+        .unwrap_or(0);
     text[..text.len() - partial].trim_end_matches('\n').len()
 }
 

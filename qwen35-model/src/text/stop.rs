@@ -47,9 +47,14 @@ struct Stop {
 impl StopMatcher {
     /// A matcher for these strings; empty strings are never found.
     pub fn new(stops: impl IntoIterator<Item = String>) -> Self {
-        let stops = stops.into_iter().enumerate().filter(|(_, text)| !text.is_empty());
+        let stops = stops
+            .into_iter()
+            .enumerate()
+            .filter(|(_, text)| !text.is_empty());
         Self {
-            stops: stops.map(|(index, text)| Stop::new(index, text.into_bytes())).collect(),
+            stops: stops
+                .map(|(index, text)| Stop::new(index, text.into_bytes()))
+                .collect(),
             held: String::new(),
             seen: 0,
             hit: None,
@@ -66,18 +71,30 @@ impl StopMatcher {
         self.held.push_str(text);
         for (offset, &byte) in self.held.as_bytes().iter().enumerate().skip(fresh) {
             let end = base + offset + 1;
-            let complete = self.stops.iter_mut().filter_map(|stop| stop.advance(byte).then_some(&*stop));
+            let complete = self
+                .stops
+                .iter_mut()
+                .filter_map(|stop| stop.advance(byte).then_some(&*stop));
             // max_by_key takes the last of equals; equal lengths ending here are equal strings, and the first counts.
             if let Some(stop) = complete.rev().max_by_key(|stop| stop.pattern.len()) {
                 let start = end - stop.pattern.len();
                 out.push_str(&self.held[..start - base]);
-                self.hit = Some(StopHit { stop: stop.index, start, end });
+                self.hit = Some(StopHit {
+                    stop: stop.index,
+                    start,
+                    end,
+                });
                 self.held.clear();
                 self.seen = end;
                 return self.hit;
             }
         }
-        let keep = self.stops.iter().map(|stop| stop.matched).max().unwrap_or(0);
+        let keep = self
+            .stops
+            .iter()
+            .map(|stop| stop.matched)
+            .max()
+            .unwrap_or(0);
         out.push_str(&self.held[..self.held.len() - keep]);
         self.held.drain(..self.held.len() - keep);
         self.seen += text.len();
@@ -117,7 +134,12 @@ impl Stop {
             }
             borders[end + 1] = border;
         }
-        Self { index, pattern, borders, matched: 0 }
+        Self {
+            index,
+            pattern,
+            borders,
+            matched: 0,
+        }
     }
 
     /// Takes one byte; whether the pattern is now complete.
@@ -151,7 +173,10 @@ mod tests {
     // The definition: look at every end from the left, and there for the longest stop string.
     fn definition(stops: &[&str], text: &str) -> (String, Option<StopHit>) {
         for end in 0..=text.len() {
-            let ending = stops.iter().enumerate().filter(|(_, s)| !s.is_empty() && text.as_bytes()[..end].ends_with(s.as_bytes()));
+            let ending = stops
+                .iter()
+                .enumerate()
+                .filter(|(_, s)| !s.is_empty() && text.as_bytes()[..end].ends_with(s.as_bytes()));
             if let Some((stop, found)) = ending.rev().max_by_key(|(_, s)| s.len()) {
                 let start = end - found.len();
                 return (text[..start].to_owned(), Some(StopHit { stop, start, end }));
@@ -162,13 +187,33 @@ mod tests {
 
     #[test]
     fn a_stop_string_inside_a_run_of_tokens_is_found_and_cut() {
-        assert_eq!(run(&["cd"], &["ab", "cd", "ef"]), ("ab".into(), Some(StopHit { stop: 0, start: 2, end: 4 })));
+        assert_eq!(
+            run(&["cd"], &["ab", "cd", "ef"]),
+            (
+                "ab".into(),
+                Some(StopHit {
+                    stop: 0,
+                    start: 2,
+                    end: 4
+                })
+            )
+        );
         assert_eq!(run(&["bcd"], &["ab", "c", "def"]).0, "a");
     }
 
     #[test]
     fn the_empty_string_never_stops() {
-        assert_eq!(run(&["", "x"], &["a", "", "xb"]), ("a".into(), Some(StopHit { stop: 1, start: 1, end: 2 })));
+        assert_eq!(
+            run(&["", "x"], &["a", "", "xb"]),
+            (
+                "a".into(),
+                Some(StopHit {
+                    stop: 1,
+                    start: 1,
+                    end: 2
+                })
+            )
+        );
         assert_eq!(run(&[""], &["", "ab"]), ("ab".into(), None));
         assert_eq!(run(&[], &["ab"]), ("ab".into(), None));
     }
@@ -187,9 +232,30 @@ mod tests {
 
     #[test]
     fn the_first_complete_match_wins_and_of_two_that_end_together_the_longer() {
-        assert_eq!(run(&["abcd", "bc"], &["abcd"]).1, Some(StopHit { stop: 1, start: 1, end: 3 }));
-        assert_eq!(run(&["b", "ab"], &["xab"]).1, Some(StopHit { stop: 1, start: 1, end: 3 }));
-        assert_eq!(run(&["ab", "ab"], &["xab"]).1, Some(StopHit { stop: 0, start: 1, end: 3 }));
+        assert_eq!(
+            run(&["abcd", "bc"], &["abcd"]).1,
+            Some(StopHit {
+                stop: 1,
+                start: 1,
+                end: 3
+            })
+        );
+        assert_eq!(
+            run(&["b", "ab"], &["xab"]).1,
+            Some(StopHit {
+                stop: 1,
+                start: 1,
+                end: 3
+            })
+        );
+        assert_eq!(
+            run(&["ab", "ab"], &["xab"]).1,
+            Some(StopHit {
+                stop: 0,
+                start: 1,
+                end: 3
+            })
+        );
     }
 
     proptest! {

@@ -21,16 +21,22 @@ pub(super) fn register(env: &mut Environment<'_>, marks: Option<Marks>) {
     env.add_filter("count", move |value: Value| tracer.length(&value));
     env.add_filter("string", |value: Value| python::to_str(&value));
     env.add_filter("tojson", tojson);
-    env.add_function("raise_exception", |message: Value| -> Result<Value, Error> {
-        let raised = Raised(python::to_str(&message));
-        Err(Error::new(ErrorKind::InvalidOperation, "raise_exception").with_source(raised))
-    });
-    env.set_unknown_method_callback(move |state: &mut State<'_, '_>, value: &Value, method: &str, args: &[Value]| {
-        match value.as_str().and_then(|text| tracer.method(text, method, args)) {
+    env.add_function(
+        "raise_exception",
+        |message: Value| -> Result<Value, Error> {
+            let raised = Raised(python::to_str(&message));
+            Err(Error::new(ErrorKind::InvalidOperation, "raise_exception").with_source(raised))
+        },
+    );
+    env.set_unknown_method_callback(
+        move |state: &mut State<'_, '_>, value: &Value, method: &str, args: &[Value]| match value
+            .as_str()
+            .and_then(|text| tracer.method(text, method, args))
+        {
             Some(result) => result,
             None => pycompat::unknown_method_callback(state, value, method, args),
-        }
-    });
+        },
+    );
 }
 
 /// What a template said in `raise_exception`.
@@ -72,7 +78,8 @@ impl Tracer {
 
     fn strip(self, text: &str, side: Side, chars: Option<&str>) -> Result<String, Error> {
         let traced = self.trace(text)?;
-        let removed = |c: char| chars.map_or_else(|| python::is_space(c), |chars| chars.contains(c));
+        let removed =
+            |c: char| chars.map_or_else(|| python::is_space(c), |chars| chars.contains(c));
         let mut kept = 0..traced.text.len();
         if side != Side::End {
             kept.start = traced.text.len() - traced.text.trim_start_matches(removed).len();
@@ -83,11 +90,18 @@ impl Tracer {
         Ok(self.slice(&traced, kept))
     }
 
-    fn affix(self, text: &str, args: &[Value], test: impl Fn(&str, &str) -> bool) -> Result<Value, Error> {
+    fn affix(
+        self,
+        text: &str,
+        args: &[Value],
+        test: impl Fn(&str, &str) -> bool,
+    ) -> Result<Value, Error> {
         let (affix,): (&Value,) = from_args(args)?;
         let text = self.trace(text)?.text;
         let holds = |affix: &Value| -> Result<bool, Error> {
-            let affix = affix.as_str().ok_or_else(|| Error::from(ErrorKind::InvalidOperation))?;
+            let affix = affix
+                .as_str()
+                .ok_or_else(|| Error::from(ErrorKind::InvalidOperation))?;
             Ok(test(&text, &self.trace(affix)?.text))
         };
         if affix.as_str().is_some() {
@@ -104,25 +118,37 @@ impl Tracer {
     fn split(self, text: &str, args: &[Value]) -> Result<Value, Error> {
         let (separator, most): (Option<&str>, Option<i64>) = from_args(args)?;
         let traced = self.trace(text)?;
-        let most = most.and_then(|most| usize::try_from(most).ok()).unwrap_or(usize::MAX);
+        let most = most
+            .and_then(|most| usize::try_from(most).ok())
+            .unwrap_or(usize::MAX);
         let parts = match separator {
             Some("") => return Err(Error::new(ErrorKind::InvalidOperation, "empty separator")),
             Some(separator) => split_at(&traced.text, &self.trace(separator)?.text, most),
             None => split_at_space(&traced.text, most),
         };
-        Ok(parts.into_iter().map(|part| Value::from(self.slice(&traced, part))).collect())
+        Ok(parts
+            .into_iter()
+            .map(|part| Value::from(self.slice(&traced, part)))
+            .collect())
     }
 
     fn replace(self, text: &str, args: &[Value]) -> Result<Value, Error> {
         let (old, new, most): (&str, &str, Option<i64>) = from_args(args)?;
         let old = self.trace(old)?.text;
         if old.is_empty() {
-            return Err(Error::new(ErrorKind::InvalidOperation, "replacing the empty string is not supported"));
+            return Err(Error::new(
+                ErrorKind::InvalidOperation,
+                "replacing the empty string is not supported",
+            ));
         }
         let traced = self.trace(text)?;
-        let most = most.and_then(|most| usize::try_from(most).ok()).unwrap_or(usize::MAX);
-        let parts: Vec<String> =
-            split_at(&traced.text, &old, most).into_iter().map(|part| self.slice(&traced, part)).collect();
+        let most = most
+            .and_then(|most| usize::try_from(most).ok())
+            .unwrap_or(usize::MAX);
+        let parts: Vec<String> = split_at(&traced.text, &old, most)
+            .into_iter()
+            .map(|part| self.slice(&traced, part))
+            .collect();
         Ok(Value::from(parts.join(new)))
     }
 
@@ -139,9 +165,17 @@ impl Tracer {
     fn trace(self, text: &str) -> Result<Traced, Error> {
         let traced = match self.marks {
             Some(marks) => marks.trace(text),
-            None => Some(Traced { text: text.to_owned(), outside: Vec::new() }),
+            None => Some(Traced {
+                text: text.to_owned(),
+                outside: Vec::new(),
+            }),
         };
-        traced.ok_or_else(|| Error::new(ErrorKind::InvalidOperation, "text was cut in a way that loses its origin"))
+        traced.ok_or_else(|| {
+            Error::new(
+                ErrorKind::InvalidOperation,
+                "text was cut in a way that loses its origin",
+            )
+        })
     }
 
     fn slice(self, traced: &Traced, range: Range<usize>) -> String {
@@ -168,7 +202,11 @@ fn split_at_space(text: &str, most: usize) -> Vec<Range<usize>> {
     let mut rest = text.trim_start_matches(python::is_space);
     while !rest.is_empty() {
         let start = text.len() - rest.len();
-        let word = if parts.len() < most { rest.find(python::is_space).unwrap_or(rest.len()) } else { rest.len() };
+        let word = if parts.len() < most {
+            rest.find(python::is_space).unwrap_or(rest.len())
+        } else {
+            rest.len()
+        };
         parts.push(start..start + word);
         rest = rest[word..].trim_start_matches(python::is_space);
     }
@@ -182,7 +220,9 @@ fn tojson(value: Value, rest: Rest<Value>, options: Kwargs) -> Result<String, Er
     let style = JsonStyle {
         indent: options.get("indent")?,
         sort_keys: options.get::<Option<bool>>("sort_keys")?.unwrap_or(false),
-        ensure_ascii: options.get::<Option<bool>>("ensure_ascii")?.unwrap_or(false),
+        ensure_ascii: options
+            .get::<Option<bool>>("ensure_ascii")?
+            .unwrap_or(false),
     };
     options.assert_all_used()?;
     python::to_json(&value, style)

@@ -19,12 +19,26 @@ impl Outside {
     /// A message.
     pub(super) fn turn(self, turn: &Turn) -> Value {
         // The role is one of four words of our own, and templates compare it.
-        let mut fields = vec![("role", Value::from(turn.role.name())), ("content", self.text(&turn.content))];
-        fields.extend(turn.reasoning.as_deref().map(|text| ("reasoning_content", self.text(text))));
+        let mut fields = vec![
+            ("role", Value::from(turn.role.name())),
+            ("content", self.text(&turn.content)),
+        ];
+        fields.extend(
+            turn.reasoning
+                .as_deref()
+                .map(|text| ("reasoning_content", self.text(text))),
+        );
         if !turn.calls.is_empty() {
-            fields.push(("tool_calls", turn.calls.iter().map(|call| self.call(call)).collect()));
+            fields.push((
+                "tool_calls",
+                turn.calls.iter().map(|call| self.call(call)).collect(),
+            ));
         }
-        fields.extend(turn.tool_call_id.as_deref().map(|id| ("tool_call_id", self.text(id))));
+        fields.extend(
+            turn.tool_call_id
+                .as_deref()
+                .map(|id| ("tool_call_id", self.text(id))),
+        );
         fields.extend(turn.name.as_deref().map(|name| ("name", self.text(name))));
         Value::from_pairs(fields)
     }
@@ -44,10 +58,16 @@ impl Outside {
     }
 
     fn call(self, call: &Call) -> Value {
-        let arguments = call.arguments.iter().map(|(name, json)| (self.text(name), self.json(json, Names::Clients)));
+        let arguments = call
+            .arguments
+            .iter()
+            .map(|(name, json)| (self.text(name), self.json(json, Names::Clients)));
         let function = Value::from_pairs([
             ("name", self.text(&call.name)),
-            ("arguments", Value::from_pairs(arguments.collect::<Vec<_>>())),
+            (
+                "arguments",
+                Value::from_pairs(arguments.collect::<Vec<_>>()),
+            ),
         ]);
         let mut fields = vec![("type", Value::from("function")), ("function", function)];
         fields.extend(call.id.as_deref().map(|id| ("id", self.text(id))));
@@ -60,13 +80,22 @@ impl Outside {
             Json::Bool(flag) => Value::from(*flag),
             Json::Number(number) => number_value(number),
             Json::String(text) => self.text(text),
-            Json::Array(items) => items.iter().map(|item| self.json(item, names.of_item())).collect(),
+            Json::Array(items) => items
+                .iter()
+                .map(|item| self.json(item, names.of_item()))
+                .collect(),
             Json::Object(entries) => {
                 let pairs = entries.iter().map(|(name, item)| {
                     let keyword = names == Names::Keywords && is_plain_word(name);
-                    let key = if keyword { Value::from(name.as_str()) } else { self.text(name) };
+                    let key = if keyword {
+                        Value::from(name.as_str())
+                    } else {
+                        self.text(name)
+                    };
                     let value = match item {
-                        Json::String(text) if keyword && name == "type" && is_plain_word(text) => Value::from(text.as_str()),
+                        Json::String(text) if keyword && name == "type" && is_plain_word(text) => {
+                            Value::from(text.as_str())
+                        }
                         item => self.json(item, names.below(name)),
                     };
                     (key, value)
@@ -100,9 +129,10 @@ impl Names {
         match (self, name) {
             (Self::Clients, _) => Self::Clients,
             (Self::Properties, _) => Self::Keywords,
-            (Self::Keywords, "properties" | "patternProperties" | "$defs" | "definitions" | "dependentSchemas") => {
-                Self::Properties
-            }
+            (
+                Self::Keywords,
+                "properties" | "patternProperties" | "$defs" | "definitions" | "dependentSchemas",
+            ) => Self::Properties,
             (Self::Keywords, "default" | "const" | "enum" | "examples") => Self::Clients,
             (Self::Keywords, _) => Self::Keywords,
         }
@@ -118,7 +148,10 @@ impl Names {
 
 /// Text that cannot be part of a control token, even next to a template's own text: those all have brackets or bars.
 fn is_plain_word(text: &str) -> bool {
-    !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '$'))
+    !text.is_empty()
+        && text
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '$'))
 }
 
 fn number_value(number: &serde_json::Number) -> Value {

@@ -84,15 +84,26 @@ impl Tokenizer {
     /// carry unsupported flags, and no end-of-sequence token in any of the files.
     pub fn from_files(files: TokenizerFiles<'_>) -> Result<Self, TextError> {
         let listed: TokenizerJson = parse("tokenizer.json", files.tokenizer)?;
-        let config: TokenizerConfig = files.config.map_or(Ok(TokenizerConfig::default()), |c| parse("tokenizer_config.json", c))?;
-        let generation: GenerationConfig =
-            files.generation.map_or(Ok(GenerationConfig::default()), |g| parse("generation_config.json", g))?;
+        let config: TokenizerConfig = files.config.map_or(Ok(TokenizerConfig::default()), |c| {
+            parse("tokenizer_config.json", c)
+        })?;
+        let generation: GenerationConfig = files
+            .generation
+            .map_or(Ok(GenerationConfig::default()), |g| {
+                parse("generation_config.json", g)
+            })?;
 
-        let mut plain = tokenizers::Tokenizer::from_bytes(files.tokenizer)
-            .map_err(|e| TextError::TokenizerRefused { message: e.to_string() })?;
+        let mut plain = tokenizers::Tokenizer::from_bytes(files.tokenizer).map_err(|e| {
+            TextError::TokenizerRefused {
+                message: e.to_string(),
+            }
+        })?;
         plain.with_added_vocabulary(AddedVocabulary::new());
 
-        let decoder = config.added_tokens_decoder.into_iter().map(|(id, token)| token.with_id(id));
+        let decoder = config
+            .added_tokens_decoder
+            .into_iter()
+            .map(|(id, token)| token.with_id(id));
         let added = AddedTokens::new(listed.added_tokens.into_iter().chain(decoder))?;
         let vocabulary = Vocabulary::new(&plain.get_vocab(false), &added)?;
 
@@ -109,10 +120,19 @@ impl Tokenizer {
             return Err(TextError::NoEos);
         }
         if let Some(&id) = eos.iter().find(|&&id| vocabulary.bytes(id).is_none()) {
-            return Err(TextError::UnknownToken { id, used: vocabulary.used() });
+            return Err(TextError::UnknownToken {
+                id,
+                used: vocabulary.used(),
+            });
         }
         let eos = eos.into_iter().map(TokenId).collect();
-        Ok(Self { plain, added, vocabulary, eos, names })
+        Ok(Self {
+            plain,
+            added,
+            vocabulary,
+            eos,
+            names,
+        })
     }
 
     /// Tokens of text in which nothing is a control token, whatever it looks like.
@@ -186,7 +206,8 @@ impl Tokenizer {
                 bytes.extend_from_slice(self.token_bytes(id).unwrap_or_default());
             }
         }
-        String::from_utf8(bytes).unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned())
+        String::from_utf8(bytes)
+            .unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned())
     }
 
     /// The bytes a token stands for; an added token stands for its name. `None` for an id that is not in use.
@@ -240,7 +261,9 @@ impl Tokenizer {
         }
         let mut normalized = NormalizedString::from(text);
         if let Some(normalizer) = self.plain.get_normalizer() {
-            normalizer.normalize(&mut normalized).map_err(|e| encode_error(&*e))?;
+            normalizer
+                .normalize(&mut normalized)
+                .map_err(|e| encode_error(&*e))?;
         }
         for piece in self.added.split_normalized(normalized.get()) {
             match piece {
@@ -253,7 +276,10 @@ impl Tokenizer {
 
     fn push_plain(&self, text: &str, ids: &mut Vec<TokenId>) -> Result<(), TextError> {
         if !text.is_empty() {
-            let encoding = self.plain.encode_fast(text, false).map_err(|e| encode_error(&*e))?;
+            let encoding = self
+                .plain
+                .encode_fast(text, false)
+                .map_err(|e| encode_error(&*e))?;
             ids.extend(encoding.get_ids().iter().copied().map(TokenId));
         }
         Ok(())
@@ -299,7 +325,9 @@ impl TokenName {
 }
 
 fn encode_error(error: &(dyn std::error::Error + Send + Sync)) -> TextError {
-    TextError::Encode { message: error.to_string() }
+    TextError::Encode {
+        message: error.to_string(),
+    }
 }
 
 fn parse<'a, T: Deserialize<'a>>(file: &'static str, json: &'a [u8]) -> Result<T, TextError> {
@@ -307,13 +335,19 @@ fn parse<'a, T: Deserialize<'a>>(file: &'static str, json: &'a [u8]) -> Result<T
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, TextError> {
-    fs::read(path).map_err(|source| TextError::File { path: path.to_owned(), source })
+    fs::read(path).map_err(|source| TextError::File {
+        path: path.to_owned(),
+        source,
+    })
 }
 
 fn read_if_present(path: &Path) -> Result<Option<Vec<u8>>, TextError> {
     match fs::read(path) {
         Ok(bytes) => Ok(Some(bytes)),
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(source) => Err(TextError::File { path: path.to_owned(), source }),
+        Err(source) => Err(TextError::File {
+            path: path.to_owned(),
+            source,
+        }),
     }
 }

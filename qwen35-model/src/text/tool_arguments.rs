@@ -36,18 +36,26 @@ impl ArgumentSchemas {
     /// Reads the schemas of these tools.
     pub fn from_tools(tools: &[ToolDefinition]) -> Self {
         let functions = tools.iter().map(|tool| {
-            let function = tool.parameters().map(Function::from_schema).unwrap_or_default();
+            let function = tool
+                .parameters()
+                .map(Function::from_schema)
+                .unwrap_or_default();
             (tool.name().to_owned(), function)
         });
-        Self { functions: functions.collect() }
+        Self {
+            functions: functions.collect(),
+        }
     }
 
     /// The type of one argument; text for what no schema describes.
     pub(super) fn argument(&self, function: &str, parameter: &str) -> ArgumentType {
-        let described = self
-            .functions
-            .get(function)
-            .and_then(|function| function.parameters.get(parameter).copied().or(function.additional));
+        let described = self.functions.get(function).and_then(|function| {
+            function
+                .parameters
+                .get(parameter)
+                .copied()
+                .or(function.additional)
+        });
         described.unwrap_or(ArgumentType::STRING)
     }
 }
@@ -57,7 +65,9 @@ impl Function {
         let properties = schema.get("properties").and_then(Value::as_object);
         let parameters = properties.into_iter().flatten();
         Self {
-            parameters: parameters.map(|(name, s)| (name.clone(), ArgumentType::from_schema(s, schema))).collect(),
+            parameters: parameters
+                .map(|(name, s)| (name.clone(), ArgumentType::from_schema(s, schema)))
+                .collect(),
             additional: schema
                 .get("additionalProperties")
                 .filter(|additional| additional.is_object())
@@ -77,12 +87,19 @@ impl ArgumentType {
         array: false,
     };
 
-    const NONE: Self = Self { string: false, ..Self::STRING };
+    const NONE: Self = Self {
+        string: false,
+        ..Self::STRING
+    };
 
     /// The types a schema allows; `root` is where its `$ref`s point.
     fn from_schema(schema: &Value, root: &Value) -> Self {
         let allowed = types(schema, root, MAX_DEPTH);
-        if allowed == Self::NONE { Self::STRING } else { allowed }
+        if allowed == Self::NONE {
+            Self::STRING
+        } else {
+            allowed
+        }
     }
 
     /// Whether a value is text whatever it looks like, so that it can be passed on as it comes.
@@ -92,12 +109,16 @@ impl ArgumentType {
 
     /// Whether a value is text, or else null.
     pub(super) fn is_text_or_null(self) -> bool {
-        self == Self { null: true, ..Self::STRING }
+        self == Self {
+            null: true,
+            ..Self::STRING
+        }
     }
 
     /// The JSON of a value the model wrote as `raw`; text that does not fit the type stays text.
     pub(super) fn to_json(self, raw: &str) -> String {
-        self.typed(raw.trim()).unwrap_or_else(|| Value::from(raw).to_string())
+        self.typed(raw.trim())
+            .unwrap_or_else(|| Value::from(raw).to_string())
     }
 
     fn typed(self, text: &str) -> Option<String> {
@@ -113,7 +134,10 @@ impl ArgumentType {
             }
         }
         // Where text is allowed too, only what can hardly be meant as text is a number.
-        if (self.integer || self.number) && is_json_number(text) && (self.number || is_json_integer(text)) {
+        if (self.integer || self.number)
+            && is_json_number(text)
+            && (self.number || is_json_integer(text))
+        {
             return Some(text.to_owned());
         }
         if !self.string && self.number {
@@ -149,12 +173,30 @@ impl ArgumentType {
     fn of_name(name: &str) -> Self {
         match name {
             "string" => Self::STRING,
-            "integer" => Self { integer: true, ..Self::NONE },
-            "number" => Self { number: true, ..Self::NONE },
-            "boolean" => Self { boolean: true, ..Self::NONE },
-            "null" => Self { null: true, ..Self::NONE },
-            "object" => Self { object: true, ..Self::NONE },
-            "array" => Self { array: true, ..Self::NONE },
+            "integer" => Self {
+                integer: true,
+                ..Self::NONE
+            },
+            "number" => Self {
+                number: true,
+                ..Self::NONE
+            },
+            "boolean" => Self {
+                boolean: true,
+                ..Self::NONE
+            },
+            "null" => Self {
+                null: true,
+                ..Self::NONE
+            },
+            "object" => Self {
+                object: true,
+                ..Self::NONE
+            },
+            "array" => Self {
+                array: true,
+                ..Self::NONE
+            },
             _ => Self::NONE,
         }
     }
@@ -192,13 +234,20 @@ fn types(schema: &Value, root: &Value, depth: usize) -> ArgumentType {
         return ArgumentType::NONE;
     };
     if let Some(reference) = schema.get("$ref").and_then(Value::as_str) {
-        let target = reference.strip_prefix('#').and_then(|pointer| root.pointer(pointer));
+        let target = reference
+            .strip_prefix('#')
+            .and_then(|pointer| root.pointer(pointer));
         return target.map_or(ArgumentType::NONE, |target| types(target, root, deeper));
     }
     match schema.get("type") {
         Some(Value::String(name)) => return ArgumentType::of_name(name),
         Some(Value::Array(names)) => {
-            return join(names.iter().filter_map(Value::as_str).map(ArgumentType::of_name));
+            return join(
+                names
+                    .iter()
+                    .filter_map(Value::as_str)
+                    .map(ArgumentType::of_name),
+            );
         }
         _ => {}
     }
@@ -215,10 +264,18 @@ fn types(schema: &Value, root: &Value, depth: usize) -> ArgumentType {
     }
     if let Some(parts) = schema.get("allOf").and_then(Value::as_array) {
         let mut stated = parts.iter().map(|part| types(part, root, deeper));
-        return stated.find(|&part| part != ArgumentType::NONE).unwrap_or(ArgumentType::NONE);
+        return stated
+            .find(|&part| part != ArgumentType::NONE)
+            .unwrap_or(ArgumentType::NONE);
     }
-    let implied = [("properties", "object"), ("items", "array"), ("prefixItems", "array")];
-    let implied = implied.into_iter().find(|(keyword, _)| schema.get(keyword).is_some());
+    let implied = [
+        ("properties", "object"),
+        ("items", "array"),
+        ("prefixItems", "array"),
+    ];
+    let implied = implied
+        .into_iter()
+        .find(|(keyword, _)| schema.get(keyword).is_some());
     implied.map_or(ArgumentType::NONE, |(_, name)| ArgumentType::of_name(name))
 }
 
@@ -238,7 +295,8 @@ fn is_json_number(text: &str) -> bool {
         None => (mantissa, None),
     };
     let whole_fits = are_digits(whole) && (whole == "0" || !whole.starts_with('0'));
-    let exponent_fits = |exponent: &str| are_digits(exponent.strip_prefix(['+', '-']).unwrap_or(exponent));
+    let exponent_fits =
+        |exponent: &str| are_digits(exponent.strip_prefix(['+', '-']).unwrap_or(exponent));
     whole_fits && fraction.is_none_or(are_digits) && exponent.is_none_or(exponent_fits)
 }
 
@@ -279,9 +337,15 @@ mod tests {
     #[test]
     fn text_stays_text_whatever_it_looks_like() {
         for raw in ["02134", "true", "null", "5", "[1]", "{\"a\": 1}", " x\n"] {
-            assert_eq!(typed(&json!({"type": "string"}), raw), json!(raw).to_string());
+            assert_eq!(
+                typed(&json!({"type": "string"}), raw),
+                json!(raw).to_string()
+            );
             assert_eq!(typed(&json!({}), raw), json!(raw).to_string());
-            assert_eq!(typed(&json!({"enum": ["a", "5"]}), raw), json!(raw).to_string());
+            assert_eq!(
+                typed(&json!({"enum": ["a", "5"]}), raw),
+                json!(raw).to_string()
+            );
         }
     }
 
@@ -292,23 +356,43 @@ mod tests {
             (json!({"type": "integer"}), " 5.0 ", "5"),
             (json!({"type": "integer"}), "-007", "-7"),
             (json!({"type": "integer"}), "-0.0", "0"),
-            (json!({"type": "integer"}), "123456789012345678901234567890", "123456789012345678901234567890"),
+            (
+                json!({"type": "integer"}),
+                "123456789012345678901234567890",
+                "123456789012345678901234567890",
+            ),
             (json!({"type": "number"}), "5", "5"),
             (json!({"type": "number"}), "1.50", "1.50"),
             (json!({"type": "number"}), ".5", "0.5"),
             (json!({"type": "boolean"}), "True", "true"),
             (json!({"type": "boolean"}), "false", "false"),
             (json!({"type": "null"}), "None", "null"),
-            (json!({"type": "object"}), "{\"b\": 1, \"a\": [2]}", "{\"b\":1,\"a\":[2]}"),
+            (
+                json!({"type": "object"}),
+                "{\"b\": 1, \"a\": [2]}",
+                "{\"b\":1,\"a\":[2]}",
+            ),
             (json!({"type": "array"}), "[1, 2]", "[1,2]"),
             (json!({"items": {}}), "[1, 2]", "[1,2]"),
             (json!({"const": 5}), "5", "5"),
-            (json!({"anyOf": [{"type": "integer"}, {"type": "null"}]}), "7", "7"),
-            (json!({"anyOf": [{"type": "integer"}, {"type": "null"}]}), "null", "null"),
+            (
+                json!({"anyOf": [{"type": "integer"}, {"type": "null"}]}),
+                "7",
+                "7",
+            ),
+            (
+                json!({"anyOf": [{"type": "integer"}, {"type": "null"}]}),
+                "null",
+                "null",
+            ),
             (json!({"type": ["string", "integer"]}), "7", "7"),
             (json!({"type": ["string", "integer"]}), "007", "\"007\""),
             (json!({"type": ["string", "null"]}), "None", "null"),
-            (json!({"allOf": [{"title": "x"}, {"type": "integer"}]}), "7", "7"),
+            (
+                json!({"allOf": [{"title": "x"}, {"type": "integer"}]}),
+                "7",
+                "7",
+            ),
         ] {
             assert_eq!(typed(&schema, raw), expected, "{schema} {raw}");
         }
@@ -352,7 +436,9 @@ mod tests {
         for good in ["0", "-0", "10", "1.5", "1e5", "1E+5", "0.1e-2"] {
             assert!(is_json_number(good), "{good}");
         }
-        for bad in ["", "-", "01", "1.", ".5", "+1", "1e", "1e+", "0x1", "1 ", "--1"] {
+        for bad in [
+            "", "-", "01", "1.", ".5", "+1", "1e", "1e+", "0x1", "1 ", "--1",
+        ] {
             assert!(!is_json_number(bad), "{bad}");
         }
     }

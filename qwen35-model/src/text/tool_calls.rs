@@ -125,7 +125,14 @@ const PARAMETER_END: &str = "</parameter>";
 impl ToolCallParser {
     /// A parser that types arguments by these schemas.
     pub fn new(schemas: Arc<ArgumentSchemas>) -> Self {
-        Self { schemas, state: State::Answer, held: String::new(), lead: String::new(), calls: 0, answered: false }
+        Self {
+            schemas,
+            state: State::Answer,
+            held: String::new(),
+            lead: String::new(),
+            calls: 0,
+            answered: false,
+        }
     }
 
     /// Number of calls begun so far.
@@ -192,7 +199,10 @@ impl ToolCallParser {
             self.state = State::Opening;
             return true;
         }
-        let partial = (1..CALL.len()).rev().find(|&n| self.held.ends_with(&CALL[..n])).unwrap_or(0);
+        let partial = (1..CALL.len())
+            .rev()
+            .find(|&n| self.held.ends_with(&CALL[..n]))
+            .unwrap_or(0);
         let certain = self.held[..self.held.len() - partial].trim_end().len();
         let text: String = self.held.drain(..certain).collect();
         self.answer(&text, out);
@@ -227,7 +237,10 @@ impl ToolCallParser {
         }
         self.held.drain(..=end);
         self.start_call(&name, out);
-        self.state = State::Body(Function { name, parameters: 0 });
+        self.state = State::Body(Function {
+            name,
+            parameters: 0,
+        });
         true
     }
 
@@ -239,7 +252,11 @@ impl ToolCallParser {
             self.state = State::Key(function);
             return true;
         }
-        if self.take(FUNCTION_END) || [CALL_END, FUNCTION, CALL].into_iter().any(|tag| self.held.starts_with(tag)) {
+        if self.take(FUNCTION_END)
+            || [CALL_END, FUNCTION, CALL]
+                .into_iter()
+                .any(|tag| self.held.starts_with(tag))
+        {
             self.end_function(&function, out);
             self.state = State::Closing;
             return true;
@@ -265,7 +282,13 @@ impl ToolCallParser {
         self.arguments(&format!("{opening}{}:", Value::from(key.as_str())), out);
         function.parameters += 1;
         let kind = self.schemas.argument(&function.name, &key);
-        let parameter = Parameter { kind, started: false, quoted: false, value: String::new(), searched: 0 };
+        let parameter = Parameter {
+            kind,
+            started: false,
+            quoted: false,
+            value: String::new(),
+            searched: 0,
+        };
         self.state = State::Value(function, parameter);
         true
     }
@@ -286,7 +309,10 @@ impl ToolCallParser {
             parameter.started = true;
         }
         let mut undecided = None;
-        while let Some(at) = self.held[parameter.searched..].find('<').map(|at| parameter.searched + at) {
+        while let Some(at) = self.held[parameter.searched..]
+            .find('<')
+            .map(|at| parameter.searched + at)
+        {
             match ending(&self.held[at..], at_end) {
                 Ending::No => parameter.searched = at + 1,
                 Ending::Unknown => {
@@ -295,7 +321,9 @@ impl ToolCallParser {
                 }
                 Ending::Yes(tag) => {
                     let value = &self.held[..at];
-                    parameter.value.push_str(value.strip_suffix('\n').unwrap_or(value));
+                    parameter
+                        .value
+                        .push_str(value.strip_suffix('\n').unwrap_or(value));
                     self.held.drain(..at + tag);
                     self.end_parameter(parameter, out);
                     self.state = State::Body(function);
@@ -324,7 +352,9 @@ impl ToolCallParser {
         self.held.drain(..end);
         self.start_call(&name, out);
         self.arguments(&arguments, out);
-        out.push(ToolCallEvent::End { index: self.calls - 1 });
+        out.push(ToolCallEvent::End {
+            index: self.calls - 1,
+        });
         self.state = State::Closing;
         true
     }
@@ -359,7 +389,11 @@ impl ToolCallParser {
 
     fn answer(&mut self, text: &str, out: &mut Vec<ToolCallEvent>) {
         // Between calls, and between the last call and an afterthought, space is the template's.
-        let text = if self.calls > 0 && !self.answered { text.trim_start() } else { text };
+        let text = if self.calls > 0 && !self.answered {
+            text.trim_start()
+        } else {
+            text
+        };
         if text.is_empty() {
             return;
         }
@@ -372,7 +406,10 @@ impl ToolCallParser {
 
     fn start_call(&mut self, name: &str, out: &mut Vec<ToolCallEvent>) {
         self.lead.clear();
-        out.push(ToolCallEvent::Start { index: self.calls, name: name.to_owned() });
+        out.push(ToolCallEvent::Start {
+            index: self.calls,
+            name: name.to_owned(),
+        });
         self.calls += 1;
     }
 
@@ -381,18 +418,29 @@ impl ToolCallParser {
         match out.last_mut() {
             _ if delta.is_empty() => {}
             Some(ToolCallEvent::Arguments { delta: last, .. }) => last.push_str(delta),
-            _ => out.push(ToolCallEvent::Arguments { index, delta: delta.to_owned() }),
+            _ => out.push(ToolCallEvent::Arguments {
+                index,
+                delta: delta.to_owned(),
+            }),
         }
     }
 
     /// Passes on the part of a value that cannot change its meaning any more.
     fn stream_value(&self, parameter: &mut Parameter, out: &mut Vec<ToolCallEvent>) {
-        let waits_for_null = parameter.kind.is_text_or_null() && !parameter.quoted && may_become_null(&parameter.value);
-        if waits_for_null || !(parameter.kind.is_text() || parameter.kind.is_text_or_null()) || parameter.value.is_empty() {
+        let waits_for_null = parameter.kind.is_text_or_null()
+            && !parameter.quoted
+            && may_become_null(&parameter.value);
+        if waits_for_null
+            || !(parameter.kind.is_text() || parameter.kind.is_text_or_null())
+            || parameter.value.is_empty()
+        {
             return;
         }
         let quoted = Value::from(std::mem::take(&mut parameter.value)).to_string();
-        self.arguments(&quoted[usize::from(parameter.quoted)..quoted.len() - 1], out);
+        self.arguments(
+            &quoted[usize::from(parameter.quoted)..quoted.len() - 1],
+            out,
+        );
         parameter.quoted = true;
     }
 
@@ -409,7 +457,9 @@ impl ToolCallParser {
 
     fn end_function(&self, function: &Function, out: &mut Vec<ToolCallEvent>) {
         self.arguments(if function.parameters == 0 { "{}" } else { "}" }, out);
-        out.push(ToolCallEvent::End { index: self.calls - 1 });
+        out.push(ToolCallEvent::End {
+            index: self.calls - 1,
+        });
     }
 
     fn take(&mut self, tag: &str) -> bool {
@@ -464,21 +514,31 @@ impl JsonScan {
 // A value may hold tags as text, for example when it is a program about tags. So a closing tag counts only where
 // something follows that can follow it.
 fn ending(text: &str, at_end: bool) -> Ending {
-    let closes: [(&str, &[&str]); 2] =
-        [(PARAMETER_END, &[PARAMETER, FUNCTION_END, CALL_END]), (FUNCTION_END, &[CALL_END])];
+    let closes: [(&str, &[&str]); 2] = [
+        (PARAMETER_END, &[PARAMETER, FUNCTION_END, CALL_END]),
+        (FUNCTION_END, &[CALL_END]),
+    ];
     for (tag, followers) in closes {
         if tag.starts_with(text) && text != tag && !at_end {
             return Ending::Unknown;
         }
-        let Some(rest) = text.strip_prefix(tag) else { continue };
+        let Some(rest) = text.strip_prefix(tag) else {
+            continue;
+        };
         // The function's own end is left for the body to see.
         let consumed = if tag == PARAMETER_END { tag.len() } else { 0 };
         let rest = rest.trim_start();
-        if followers.iter().any(|follower| rest.starts_with(follower)) || (at_end && rest.is_empty()) {
+        if followers.iter().any(|follower| rest.starts_with(follower))
+            || (at_end && rest.is_empty())
+        {
             return Ending::Yes(consumed);
         }
         if followers.iter().any(|follower| follower.starts_with(rest)) {
-            return if at_end { Ending::Yes(consumed) } else { Ending::Unknown };
+            return if at_end {
+                Ending::Yes(consumed)
+            } else {
+                Ending::Unknown
+            };
         }
     }
     Ending::No
@@ -486,7 +546,10 @@ fn ending(text: &str, at_end: bool) -> Ending {
 
 fn json_call(text: &str) -> Option<(String, String)> {
     let json: Value = serde_json::from_str(text).ok()?;
-    let call = json.get("function").filter(|function| function.is_object()).unwrap_or(&json);
+    let call = json
+        .get("function")
+        .filter(|function| function.is_object())
+        .unwrap_or(&json);
     let name = call.get("name")?.as_str().filter(|name| !name.is_empty())?;
     let arguments = match call.get("arguments").or_else(|| call.get("parameters")) {
         None | Some(Value::Null) => "{}".to_owned(),
