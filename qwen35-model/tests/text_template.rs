@@ -1,5 +1,7 @@
 //! The chat template against transformers' renderings, and against people who write control tokens.
 
+#![expect(clippy::unwrap_used, reason = "a helper that fails fails its test")]
+
 use std::path::{Path, PathBuf};
 
 use mtp_spec::TokenId;
@@ -141,7 +143,7 @@ fn conversations_render_and_tokenise_as_transformers_does_it() {
         if let Some(expected) = case.error {
             match result {
                 Err(TextError::TemplateRaised { message }) => {
-                    assert_eq!(message, expected, "case {n}")
+                    assert_eq!(message, expected, "case {n}");
                 }
                 other => panic!("case {n}: {other:?}"),
             }

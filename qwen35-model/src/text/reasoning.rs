@@ -82,9 +82,11 @@ impl ReasoningParser {
         let rest = std::mem::take(&mut self.held);
         match self.state {
             State::Start { reasoning: true } | State::Opened | State::Reasoning => {
-                push_reasoning(rest, out)
+                push_reasoning(rest, out);
             }
-            State::Start { reasoning: false } | State::Answer => push_answer(rest, out),
+            State::Start { reasoning: false } | State::Answer => {
+                push_answer(rest, out);
+            }
             State::Closed => {}
         }
     }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use minijinja::value::{Kwargs, Rest, from_args};
+use minijinja::value::{Kwargs, from_args};
 use minijinja::{Environment, Error, ErrorKind, State, Value};
 use minijinja_contrib::pycompat;
 
@@ -213,10 +213,8 @@ fn split_at_space(text: &str, most: usize) -> Vec<Range<usize>> {
     parts
 }
 
-fn tojson(value: Value, rest: Rest<Value>, options: Kwargs) -> Result<String, Error> {
-    if !rest.is_empty() {
-        return Err(Error::from(ErrorKind::TooManyArguments));
-    }
+#[expect(clippy::needless_pass_by_value, reason = "filters are handed their arguments by value")]
+fn tojson(value: Value, options: Kwargs) -> Result<String, Error> {
     let style = JsonStyle {
         indent: options.get("indent")?,
         sort_keys: options.get::<Option<bool>>("sort_keys")?.unwrap_or(false),

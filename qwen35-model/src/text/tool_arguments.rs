@@ -144,10 +144,11 @@ impl ArgumentType {
             if let Some(number) = lenient_number(text) {
                 return Some(number.to_string());
             }
-        } else if !self.string && self.integer {
-            if let Some(integer) = lenient_integer(text) {
-                return Some(integer.to_string());
-            }
+        } else if !self.string
+            && self.integer
+            && let Some(integer) = lenient_integer(text)
+        {
+            return Some(integer.to_string());
         }
         if self.object || self.array {
             let json: Value = serde_json::from_str(text).ok()?;
