@@ -7,7 +7,7 @@ use half::bf16;
 
 use super::{
     BF16_FRACTION, EXPONENT, FRACTION, LEADING_ONE, MAGNITUDE, by_format, group_bytes, load_codes,
-    store_codes,
+    prefetch, prefetch_to_write, store_codes,
 };
 use crate::{BlockFormat, GROUP, Rounding};
 
@@ -126,12 +126,14 @@ fn encode_columns<const WIDTH: u32, const DEVICE: bool>(
         let words = _mm256_castsi256_si128(words);
         let bytes = _mm_cvtsi128_si64(_mm_packus_epi16(words, words));
         exponents.copy_from_slice(&bytes.to_le_bytes());
-        // Word j of lane r holds the bits of group r's bytes 4j..4j + 4.
+        // Word j of lane r holds the bits of group r's bytes 4j..4j + 4: later elements in higher bits.
         let mut words = [_mm256_setzero_si256(); 4];
-        for (element, place) in (0..GROUP).zip((0u32..).step_by(WIDTH as usize + 1)) {
-            let code = encode_lanes::<WIDTH, DEVICE>(load(element, half), shared);
-            let word = &mut words[place as usize / 32];
-            *word = _mm256_or_si256(*word, _mm256_sll_epi32(code, count(place % 32)));
+        let elements_per_word = 32 / (WIDTH as usize + 1);
+        for (word, first) in words.iter_mut().zip((0..GROUP).step_by(elements_per_word)) {
+            for element in (first..first + elements_per_word).rev() {
+                let code = encode_lanes::<WIDTH, DEVICE>(load(element, half), shared);
+                *word = _mm256_or_si256(_mm256_sll_epi32(*word, count(WIDTH + 1)), code);
+            }
         }
         store_words::<WIDTH>(words, packed);
     }
@@ -234,9 +236,9 @@ fn decode<const WIDTH: u32>(exponents: &[u8], codes: &[u8], out: &mut [f32], str
     assert_eq!(packed.len(), exponents.len(), "codes for each exponent");
     for (row, (&exponent, packed)) in exponents.iter().zip(packed).enumerate() {
         let codes = load_codes::<WIDTH>(packed);
-        let out: &mut [f32; GROUP] = out[row * stride..]
-            .first_chunk_mut()
-            .expect("room for 16 values");
+        let out = &mut out[row * stride..];
+        prefetch_to_write(out);
+        let out: &mut [f32; GROUP] = out.first_chunk_mut().expect("room for 16 values");
         let (low, high) = out.split_at_mut(LANES);
         store_f32(
             low,
@@ -279,6 +281,7 @@ fn count(bits: u32) -> __m128i {
 #[inline]
 #[target_feature(enable = "avx2")]
 fn load_f32(source: &[f32]) -> __m256i {
+    prefetch(source);
     let source: &[f32; LANES] = source.first_chunk().expect("8 numbers");
     // SAFETY: `source` is 32 readable bytes.
     unsafe { _mm256_loadu_si256(source.as_ptr().cast()) }
@@ -287,6 +290,7 @@ fn load_f32(source: &[f32]) -> __m256i {
 #[inline]
 #[target_feature(enable = "avx2")]
 fn load_bf16(source: &[bf16]) -> __m256i {
+    prefetch(source);
     let source: &[bf16; LANES] = source.first_chunk().expect("8 numbers");
     // SAFETY: `source` is 16 readable bytes.
     let halves = unsafe { _mm_loadu_si128(source.as_ptr().cast()) };

@@ -19,7 +19,7 @@ use half::bf16;
 
 use super::{
     BF16_FRACTION, EXPONENT, FRACTION, LEADING_ONE, MAGNITUDE, by_format, group_bytes, load_codes,
-    store_codes,
+    prefetch, prefetch_to_write, store_codes,
 };
 use crate::{BlockFormat, GROUP, Rounding};
 
@@ -125,16 +125,16 @@ fn encode_columns<const WIDTH: u32, const DEVICE: bool>(
     let shared_bytes = _mm512_cvtepi32_epi8(shared);
     // SAFETY: `exponents` is 16 writable bytes.
     unsafe { _mm_storeu_si128(exponents.as_mut_ptr().cast(), shared_bytes) }
-    // Word j of lane r holds the bits of group r's bytes 4j..4j + 4.
-    let bits = WIDTH + 1;
+    // Word j of lane r holds the bits of group r's bytes 4j..4j + 4: later elements in higher bits.
     let mut words = [_mm512_setzero_si512(); 4];
-    for (element, place) in elements.into_iter().zip((0u32..).step_by(bits as usize)) {
-        let code = encode_lanes::<WIDTH, DEVICE>(element, shared);
-        let word = &mut words[place as usize / 32];
-        *word = _mm512_or_si512(
-            *word,
-            _mm512_sll_epi32(code, _mm_cvtsi32_si128((place % 32).cast_signed())),
-        );
+    for (word, elements) in words
+        .iter_mut()
+        .zip(elements.chunks_exact(32 / (WIDTH as usize + 1)))
+    {
+        for &element in elements.iter().rev() {
+            let code = encode_lanes::<WIDTH, DEVICE>(element, shared);
+            *word = _mm512_or_si512(_mm512_sll_epi32(*word, count(WIDTH + 1)), code);
+        }
     }
     let (rows, _) = codes.as_chunks_mut::<64>();
     match WIDTH {
@@ -241,9 +241,9 @@ fn decode<const WIDTH: u32>(exponents: &[u8], codes: &[u8], out: &mut [f32], str
         let lost = _mm512_mask_cmplt_epi32_mask(some, moved, _mm512_setzero_si512());
         let value = _mm512_or_si512(_mm512_maskz_mov_epi32(some, moved), sign);
         let value = _mm512_maskz_mov_epi32(!lost, value);
-        let out: &mut [f32; GROUP] = out[row * stride..]
-            .first_chunk_mut()
-            .expect("room for 16 values");
+        let out = &mut out[row * stride..];
+        prefetch_to_write(out);
+        let out: &mut [f32; GROUP] = out.first_chunk_mut().expect("room for 16 values");
         // SAFETY: `out` is 64 writable bytes.
         unsafe { _mm512_storeu_si512(out.as_mut_ptr().cast(), value) }
     }
@@ -258,6 +258,7 @@ fn count(bits: u32) -> __m128i {
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
 fn load_f32(source: &[f32]) -> __m512i {
+    prefetch(source);
     let source: &[f32; GROUP] = source.first_chunk().expect("16 numbers");
     // SAFETY: `source` is 64 readable bytes.
     unsafe { _mm512_loadu_si512(source.as_ptr().cast()) }
@@ -266,6 +267,7 @@ fn load_f32(source: &[f32]) -> __m512i {
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
 fn load_bf16(source: &[bf16]) -> __m512i {
+    prefetch(source);
     let source: &[bf16; GROUP] = source.first_chunk().expect("16 numbers");
     // SAFETY: `source` is 32 readable bytes.
     let halves = unsafe { _mm256_loadu_si256(source.as_ptr().cast()) };

@@ -119,6 +119,37 @@ const FRACTION: i32 = 0x007f_ffff;
 const BF16_FRACTION: i32 = 0x007f_0000;
 const LEADING_ONE: i32 = 0x0080_0000;
 
+/// Bytes to look ahead in a row.
+///
+/// A face touches one or two cache lines of each of 16 rows, and rows of a wide matrix are pages apart: hardware does not
+/// follow so many streams. Asked for in time, on a 4096 x 12288 matrix with AVX-512, encoding went from 3.4 to 7.5 GB/s
+/// and decoding from 4.7 to 9.5 (CPU time of one thread on a busy machine that copied at 10).
+const AHEAD: usize = 512;
+
+/// Asks for what follows in a row that is read from `row` on.
+#[inline]
+#[target_feature(enable = "sse4.1")]
+fn prefetch<T>(row: &[T]) {
+    let ahead = row.as_ptr().cast::<i8>().wrapping_add(AHEAD);
+    #[expect(unused_unsafe, reason = "a safe function in newer toolchains only")]
+    // SAFETY: a prefetch is a hint, which no address makes fault.
+    unsafe {
+        _mm_prefetch::<_MM_HINT_T1>(ahead);
+    }
+}
+
+/// Asks for what follows in a row that is written from `row` on.
+#[inline]
+#[target_feature(enable = "sse4.1")]
+fn prefetch_to_write<T>(row: &[T]) {
+    let ahead = row.as_ptr().cast::<i8>().wrapping_add(AHEAD);
+    #[expect(unused_unsafe, reason = "a safe function in newer toolchains only")]
+    // SAFETY: a prefetch is a hint, which no address makes fault.
+    unsafe {
+        _mm_prefetch::<_MM_HINT_ET0>(ahead);
+    }
+}
+
 /// Bytes of the codes of one group.
 const fn group_bytes(width: u32) -> usize {
     2 * (width as usize + 1)
