@@ -13,7 +13,6 @@ use crate::Cpu;
 #[derive(Debug)]
 pub(crate) struct Scratch {
     pub(crate) activations: HostBuf<f32>,
-    pub(crate) parts: HostBuf<f32>,
     pub(crate) delta: HostBuf<f32>,
     pub(crate) heads: HostBuf<f32>,
 }
@@ -22,7 +21,6 @@ impl Default for Scratch {
     fn default() -> Self {
         Self {
             activations: HostBuf::empty(),
-            parts: HostBuf::empty(),
             delta: HostBuf::empty(),
             heads: HostBuf::empty(),
         }

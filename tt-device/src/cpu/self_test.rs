@@ -3,10 +3,10 @@
 use bfp_format::BlockFormat;
 
 use super::isa::Isa;
-use super::kernels::{self, AttendGroup, DeltaHead, Kernels, LinearPart};
+use super::kernels::{self, Activations, AttendGroup, BLOCK, DeltaHead, Kernels, LinearPart};
 use super::memory::HostKv;
 use crate::backend::KvShape;
-use crate::weight::{MatrixShape, TILE, WeightFormat};
+use crate::weight::{MatrixShape, WeightFormat};
 use crate::{Contract, DeviceError};
 
 /// The table of `asked`, or of the strongest weaker set that agrees with the definition here.
@@ -27,7 +27,8 @@ pub(crate) fn first_that_agrees(asked: Isa) -> &'static Kernels {
 /// A small job for one kernel; gives all that it wrote.
 type Job = fn(&Kernels) -> Vec<f32>;
 
-const JOBS: [(&str, Job); 10] = [
+const JOBS: [(&str, Job); 11] = [
+    ("round", round),
     ("linear", linear),
     ("rms_norm", rms_norm),
     ("l2_norm", l2_norm),
@@ -61,31 +62,23 @@ fn linear(kernels: &Kernels) -> Vec<f32> {
         WeightFormat::Bf16,
         WeightFormat::F32,
     ];
-    let inputs = shape.tile_rows() * TILE;
     let mut all = Vec::new();
     for format in formats {
         let tiles = tiles(shape, format);
         for contract in [Contract::Host1, Contract::HostF32] {
-            for rows in [1, 3, 18] {
-                let mut x = noise(17, rows * inputs);
-                for row in x.chunks_exact_mut(inputs) {
+            for rows in [1, 2, 3, 8, 18] {
+                let mut x: Vec<[f32; BLOCK]> =
+                    noise(17, rows * BLOCK).chunks_exact(BLOCK).map(|x| std::array::from_fn(|i| x[i])).collect();
+                for row in &mut x {
                     row.iter_mut().for_each(|x| *x = contract.activation(*x));
                     row[shape.inputs..].fill(0.0);
                 }
                 // All columns, and a part that starts and ends inside.
                 for (first_tile_column, width) in [(0, shape.outputs), (2, 64)] {
-                    let part = LinearPart {
-                        contract,
-                        x: &x,
-                        rows,
-                        tiles: &tiles,
-                        shape,
-                        format,
-                        first_tile_column,
-                        width,
-                    };
+                    let x = Activations { rows, x: &x };
+                    let part = LinearPart { contract, x, tiles: &tiles, shape, format, first_tile_column, width };
                     let mut out = vec![0.0; rows * width];
-                    (kernels.linear)(&part, &mut out);
+                    (kernels.linear)(&part, &mut out.chunks_exact_mut(width).collect::<Vec<_>>());
                     all.extend(out);
                 }
             }
@@ -119,6 +112,14 @@ fn tiles(shape: MatrixShape, format: WeightFormat) -> Vec<u8> {
         WeightFormat::F32 => bytes.extend(noise.iter().flat_map(|x| x.to_le_bytes())),
     }
     bytes
+}
+
+fn round(kernels: &Kernels) -> Vec<f32> {
+    let mut x = noise(1, WIDTH);
+    x[..6].copy_from_slice(&[1e-13, -0.0, 1e30, -1e30, 1.003_906_3, 1.011_718_8]);
+    let mut out = vec![0.0; WIDTH];
+    (kernels.round)(&x, &mut out);
+    out
 }
 
 fn rms_norm(kernels: &Kernels) -> Vec<f32> {
@@ -274,10 +275,14 @@ mod tests {
     #[test]
     fn one_wrong_bit_in_any_kernel_is_caught() {
         type Spoil = fn(&mut Kernels);
-        let wrong: [(&str, Spoil); 10] = [
+        let wrong: [(&str, Spoil); 11] = [
+            ("round", |k| k.round = |x, out| {
+                (scalar().round)(x, out);
+                flip(out);
+            }),
             ("linear", |k| k.linear = |part, out| {
                 (scalar().linear)(part, out);
-                flip(out);
+                flip(out.last_mut().unwrap());
             }),
             ("rms_norm", |k| k.rms_norm = |x, scale, eps, out| {
                 (scalar().rms_norm)(x, scale, eps, out);
@@ -327,9 +332,8 @@ mod tests {
         // The order that most bf16 dot products of other machines have.
         let mut table = Kernels { ..*scalar() };
         table.linear = |part, out| {
-            let inputs = part.x.len() / part.rows;
-            let mut swapped = part.x.to_vec();
-            for pair in swapped.chunks_exact_mut(2) {
+            let mut swapped = part.x.x.to_vec();
+            for pair in swapped.as_flattened_mut().chunks_exact_mut(2) {
                 pair.swap(0, 1);
             }
             // Rows of each pair change places in the tiles too, so that only the order differs.
@@ -344,8 +348,7 @@ mod tests {
                     even.swap_with_slice(odd);
                 }
             }
-            assert_eq!(swapped.len(), part.rows * inputs);
-            (scalar().linear)(&LinearPart { x: &swapped, tiles: &tiles, ..*part }, out);
+            (scalar().linear)(&LinearPart { x: Activations { x: &swapped, ..part.x }, tiles: &tiles, ..*part }, out);
         };
         assert_eq!(disagreement(&table, scalar()), Some("linear"));
     }

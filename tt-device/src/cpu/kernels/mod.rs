@@ -15,13 +15,30 @@ use crate::Contract;
 use crate::cpu::memory::HostKv;
 use crate::weight::{MatrixShape, WeightFormat};
 
+/// Inputs that lie side by side for all rows: see [`Activations`].
+pub(crate) const BLOCK: usize = 128;
+
+/// Rows of activations, rounded as the contract says: `[blocks of 128 inputs, rows, 128]`, with
+/// zeros past the last input. So the inputs that a tile meets are one cache line run a row, whatever
+/// the width of a row is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Activations<'a> {
+    pub(crate) rows: usize,
+    pub(crate) x: &'a [[f32; BLOCK]],
+}
+
+impl<'a> Activations<'a> {
+    /// Inputs `128 block..` of all rows.
+    pub(crate) fn block(&self, block: usize) -> &'a [[f32; BLOCK]] {
+        &self.x[block * self.rows..][..self.rows]
+    }
+}
+
 /// One thread's share of a linear: whole tile columns, all rows.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LinearPart<'a> {
     pub(crate) contract: Contract,
-    /// `[rows, inputs padded to tiles]`, rounded as the contract says, zeros in the padding.
-    pub(crate) x: &'a [f32],
-    pub(crate) rows: usize,
+    pub(crate) x: Activations<'a>,
     /// All bytes of the matrix.
     pub(crate) tiles: &'a [u8],
     pub(crate) shape: MatrixShape,
@@ -80,8 +97,10 @@ pub(crate) type DeltaKernel = fn(&DeltaHead<'_>, Option<&[f32]>, &mut [f32], &mu
 #[derive(Debug)]
 pub(crate) struct Kernels {
     pub(crate) isa: Isa,
-    /// `out[rows, part.width]`.
-    pub(crate) linear: fn(&LinearPart<'_>, out: &mut [f32]),
+    /// Out: `part.width` outputs of each row.
+    pub(crate) linear: fn(&LinearPart<'_>, out: &mut [&mut [f32]]),
+    /// x, out: as many activations, rounded as `host/1` says.
+    pub(crate) round: fn(&[f32], &mut [f32]),
     /// x, scale, eps, out: one row.
     pub(crate) rms_norm: fn(&[f32], &[f32], f32, &mut [f32]),
     /// x, eps, scale, out: one row.

@@ -1,12 +1,15 @@
 //! The definition itself, as a table of kernels.
 
-use super::{AttendGroup, DeltaHead, Kernels, LinearPart};
+use super::{AttendGroup, BLOCK, DeltaHead, Kernels, LinearPart};
 use crate::cpu::isa::Isa;
+use crate::numerics::round_activation;
+use crate::weight::TILE;
 use crate::reference::{attention, convolution, delta, elementwise, linear, norm};
 
 pub(crate) static KERNELS: Kernels = Kernels {
     isa: Isa::Scalar,
     linear: linear_part,
+    round,
     rms_norm: norm::rms_norm,
     l2_norm: norm::l2_norm,
     add: elementwise::add,
@@ -18,10 +21,21 @@ pub(crate) static KERNELS: Kernels = Kernels {
     argmax: elementwise::argmax,
 };
 
-fn linear_part(part: &LinearPart<'_>, out: &mut [f32]) {
-    let inputs = part.x.len() / part.rows;
-    for (x, out) in part.x.chunks_exact(inputs).zip(out.chunks_exact_mut(part.width)) {
-        linear::linear_columns(x, part.tiles, part.shape, part.format, part.first_tile_column, out);
+fn linear_part(part: &LinearPart<'_>, out: &mut [&mut [f32]]) {
+    let blocks = part.shape.tile_rows() * TILE;
+    let mut row = Vec::with_capacity(blocks.next_multiple_of(BLOCK));
+    for (r, out) in out.iter_mut().enumerate() {
+        row.clear();
+        for block in part.x.x.chunks_exact(part.x.rows) {
+            row.extend_from_slice(&block[r]);
+        }
+        linear::linear_columns(&row, part.tiles, part.shape, part.format, part.first_tile_column, out);
+    }
+}
+
+fn round(x: &[f32], out: &mut [f32]) {
+    for (out, x) in out.iter_mut().zip(x) {
+        *out = round_activation(*x);
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::math::{sigmoid, silu};
 use super::{LANES, Simd};
+use crate::numerics::{ACTIVATION_MAX, ACTIVATION_MIN};
 
 #[inline(always)]
 pub(in crate::cpu::kernels) fn add<S: Simd>(s: S, x: &mut [f32], y: &[f32]) {
@@ -44,6 +45,32 @@ pub(in crate::cpu::kernels) fn sigmoid_mul<S: Simd>(s: S, x: &mut [f32], gate: &
         let product = s.mul(s.load_part(x_tail), sigmoid(s, s.load_part(gate_tail)));
         s.store_part(product, x_tail);
     }
+}
+
+/// [`crate::numerics::round_activation`] of each.
+#[inline(always)]
+pub(in crate::cpu::kernels) fn round<S: Simd>(s: S, x: &[f32], out: &mut [f32]) {
+    let len = x.len().min(out.len());
+    let (x, x_tail) = x[..len].as_chunks::<LANES>();
+    let (out, out_tail) = out[..len].as_chunks_mut::<LANES>();
+    for (out, x) in out.iter_mut().zip(x) {
+        s.store(activation(s, s.load(x)), out);
+    }
+    if !out_tail.is_empty() {
+        s.store_part(activation(s, s.load_part(x_tail)), out_tail);
+    }
+}
+
+#[inline(always)]
+fn activation<S: Simd>(s: S, x: S::V) -> S::V {
+    let rounded = s.through_bf16(x);
+    let magnitude = s.abs(rounded);
+    let (least, most) = (s.splat(ACTIVATION_MIN), s.splat(ACTIVATION_MAX));
+    let flushed = s.select(s.greater(least, magnitude), s.splat(0.0), rounded);
+    let bounded = s.select(s.greater(flushed, most), most, flushed);
+    let bounded = s.select(s.greater(s.neg(most), bounded), s.neg(most), bounded);
+    // What is not a number is neither above nor below, and may have been rounded to one.
+    s.select(s.ordered(x), bounded, x)
 }
 
 /// The largest value first, over lanes; then the first element that equals it.

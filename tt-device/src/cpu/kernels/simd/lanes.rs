@@ -2,6 +2,11 @@
 
 pub(in crate::cpu::kernels) use crate::reference::sum::LANES;
 
+/// A kernel that is worth a function of its own: see [`Simd::enter`].
+pub(in crate::cpu::kernels) trait Kernel {
+    fn run<S: Simd>(self, s: S);
+}
+
 /// What is added to a bounded shared exponent to give the f32 exponent field of `2^(E - 133)`.
 ///
 /// That is the unit of BFP8's seven-bit magnitudes. Shorter magnitudes are given in the same unit
@@ -23,6 +28,10 @@ pub(in crate::cpu::kernels) trait Simd: Copy {
     /// Vector registers of sixteen lanes that a kernel may count on.
     const REGISTERS: usize;
 
+    /// Runs a kernel in a function of its own that enables the instruction set, so that large kernels
+    /// do not grow into one another.
+    fn enter<K: Kernel>(self, kernel: K);
+
     fn splat(self, x: f32) -> Self::V;
     fn load(self, x: &[f32; LANES]) -> Self::V;
     fn store(self, x: Self::V, to: &mut [f32; LANES]);
@@ -34,8 +43,14 @@ pub(in crate::cpu::kernels) trait Simd: Copy {
     fn fma(self, a: Self::V, b: Self::V, c: Self::V) -> Self::V;
     /// The sign flipped.
     fn neg(self, a: Self::V) -> Self::V;
+    /// To bf16 and back, nearest even; NaN is unspecified.
+    fn through_bf16(self, a: Self::V) -> Self::V;
+    /// The sign cleared.
+    fn abs(self, a: Self::V) -> Self::V;
     /// `a > b`, false for NaN.
     fn greater(self, a: Self::V, b: Self::V) -> Self::M;
+    /// False for NaN.
+    fn ordered(self, a: Self::V) -> Self::M;
     /// `a == b`, as a bit a lane, lane 0 lowest.
     fn equal_bits(self, a: Self::V, b: Self::V) -> u32;
     /// `yes` where the mask is true, else `no`.
@@ -52,12 +67,14 @@ pub(in crate::cpu::kernels) trait Simd: Copy {
     fn bf16_weights(self, x: &[u8; 32]) -> Self::V;
     /// Little-endian f32.
     fn f32_weights(self, x: &[u8; 64]) -> Self::V;
-    /// Sign-magnitude codes as numbers in units of `2^(E - 133)`: `(-1)^s q`.
-    fn bfp8_codes(self, x: &[u8; 16]) -> Self::V;
-    /// The same of four bits each, the lower nibble first: `(-1)^s 16 q`.
-    fn bfp4_codes(self, x: &[u8; 8]) -> Self::V;
-    /// The same of two bits each, the lowest pair first: `(-1)^s 64 q`.
-    fn bfp2_codes(self, x: &[u8; 4]) -> Self::V;
+    /// Signed bytes as numbers.
+    fn bytes(self, x: &[i8; LANES]) -> Self::V;
+    /// Sign-magnitude codes of four face rows as signed bytes in units of `2^(E - 133)`: `(-1)^s q`.
+    fn spread_bfp8(self, codes: &[u8; 64], to: &mut [[i8; LANES]; 4]);
+    /// The same of eight face rows of four-bit codes, the lower nibble first: `(-1)^s 16 q`.
+    fn spread_bfp4(self, codes: &[u8; 64], to: &mut [[i8; LANES]; 8]);
+    /// The same of sixteen face rows of two-bit codes, the lowest pair first: `(-1)^s 64 q`.
+    fn spread_bfp2(self, codes: &[u8; 64], to: &mut [[i8; LANES]; 16]);
     /// `2^(E - 133)` of each shared exponent, bounded as [`crate::numerics::weight_exponent`] says; zero
     /// where that reads as zeros.
     fn units(self, exponents: &[u8; 16]) -> Self::V;

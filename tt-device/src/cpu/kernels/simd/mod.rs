@@ -16,4 +16,4 @@ pub(super) mod math;
 pub(super) mod norm;
 pub(super) mod tile;
 
-pub(super) use lanes::{LANES, Simd, UNIT_OFFSET};
+pub(super) use lanes::{Kernel, LANES, Simd, UNIT_OFFSET};

@@ -4,6 +4,12 @@ use bytemuck::{Pod, Zeroable};
 
 use super::{LANES, Simd};
 
+/// Rows of the four faces of a tile, and so of signed bytes that block codes are spread to.
+pub(super) const FACE_ROWS: usize = 64;
+
+/// Signed bytes in the first-level cache, one for each weight of a tile.
+pub(super) type Spread = [[i8; LANES]; FACE_ROWS];
+
 /// A tile of one format: four faces (top left, top right, bottom left, bottom right) of sixteen rows
 /// of sixteen weights.
 pub(super) trait Tile: Pod {
@@ -13,17 +19,20 @@ pub(super) trait Tile: Pod {
     /// Units of the face rows of a face, one where there are no shared exponents: see [`Simd::units`].
     fn units<S: Simd>(&self, s: S, face: usize) -> S::V;
 
-    /// Weights of face row `row` (0..64) in their units.
-    fn row<S: Simd>(&self, s: S, row: usize) -> S::V;
+    /// Spreads the codes of a block format to signed bytes; nothing to do for others.
+    fn spread<S: Simd>(&self, s: S, to: &mut Spread);
+
+    /// Weights of face row `row` in their units; a block format's come from what it was spread to.
+    fn row<S: Simd>(&self, s: S, spread: &Spread, row: usize) -> S::V;
 }
 
 macro_rules! block_tile {
-    ($name:ident, $bytes:literal, $codes:ident) => {
+    ($name:ident, $code_bytes:literal, $rows_at_once:literal, $spread:ident) => {
         #[derive(Clone, Copy, Pod, Zeroable)]
         #[repr(C)]
         pub(super) struct $name {
             exponents: [[u8; LANES]; 4],
-            codes: [[u8; $bytes]; 64],
+            codes: [[u8; 64]; $code_bytes / 64],
         }
 
         impl Tile for $name {
@@ -35,8 +44,15 @@ macro_rules! block_tile {
             }
 
             #[inline(always)]
-            fn row<S: Simd>(&self, s: S, row: usize) -> S::V {
-                s.$codes(&self.codes[row])
+            fn spread<S: Simd>(&self, s: S, to: &mut Spread) {
+                for (codes, to) in self.codes.iter().zip(to.as_chunks_mut::<$rows_at_once>().0) {
+                    s.$spread(codes, to);
+                }
+            }
+
+            #[inline(always)]
+            fn row<S: Simd>(&self, s: S, spread: &Spread, row: usize) -> S::V {
+                s.bytes(&spread[row])
             }
         }
     };
@@ -47,7 +63,7 @@ macro_rules! plain_tile {
         #[derive(Clone, Copy, Pod, Zeroable)]
         #[repr(C)]
         pub(super) struct $name {
-            rows: [[u8; $bytes]; 64],
+            rows: [[u8; $bytes]; FACE_ROWS],
         }
 
         impl Tile for $name {
@@ -59,15 +75,18 @@ macro_rules! plain_tile {
             }
 
             #[inline(always)]
-            fn row<S: Simd>(&self, s: S, row: usize) -> S::V {
+            fn spread<S: Simd>(&self, _: S, _: &mut Spread) {}
+
+            #[inline(always)]
+            fn row<S: Simd>(&self, s: S, _: &Spread, row: usize) -> S::V {
                 s.$weights(&self.rows[row])
             }
         }
     };
 }
 
-block_tile!(Bfp8Tile, 16, bfp8_codes);
-block_tile!(Bfp4Tile, 8, bfp4_codes);
-block_tile!(Bfp2Tile, 4, bfp2_codes);
+block_tile!(Bfp8Tile, 1024, 4, spread_bfp8);
+block_tile!(Bfp4Tile, 512, 8, spread_bfp4);
+block_tile!(Bfp2Tile, 256, 16, spread_bfp2);
 plain_tile!(Bf16Tile, 32, bf16_weights);
 plain_tile!(F32Tile, 64, f32_weights);

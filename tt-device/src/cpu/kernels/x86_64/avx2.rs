@@ -3,7 +3,7 @@
 use std::arch::x86_64::*;
 
 use crate::cpu::isa::Isa;
-use crate::cpu::kernels::simd::{self, LANES, Simd, UNIT_OFFSET};
+use crate::cpu::kernels::simd::{self, Kernel, LANES, Simd, UNIT_OFFSET};
 use crate::cpu::kernels::{AttendGroup, DeltaHead, FourRows, Kernels, LinearPart};
 use crate::numerics::{WEIGHT_EXPONENT_MAX, WEIGHT_EXPONENT_MIN};
 
@@ -18,18 +18,24 @@ pub(super) struct Pair(__m256, __m256);
 kernel_table!(Isa::Avx2, Avx2, "avx2,fma");
 
 const HALF: usize = LANES / 2;
-/// Three-bit magnitudes in the unit of seven-bit ones.
-const MAGNITUDES: [f32; HALF] = [0.0, 16.0, 32.0, 48.0, 64.0, 80.0, 96.0, 112.0];
-/// Numbers of the 4 codes of two bits in that unit, whatever the bit above says.
-const PAIRS: [f32; HALF] = [0.0, 64.0, -0.0, -64.0, 0.0, 64.0, -0.0, -64.0];
-const PAIR_SHIFTS: [i32; HALF] = [0, 2, 4, 6, 8, 10, 12, 14];
-const SIGN: i32 = i32::MIN;
+const UPPER_HALF: i32 = !0xffff;
+/// Signed bytes of the 16 codes of four bits, in the unit of seven-bit magnitudes.
+const NIBBLES: [i8; 16] = [0, 16, 32, 48, 64, 80, 96, 112, 0, -16, -32, -48, -64, -80, -96, -112];
+/// Signed bytes of the 4 codes of two bits in that unit, whatever the two bits above say.
+const PAIRS: [i8; 16] = [0, 64, 0, -64, 0, 64, 0, -64, 0, 64, 0, -64, 0, 64, 0, -64];
+/// Rows r, r + 2, r + 4 and r + 6 in one 128-bit lane, so that unpacking leaves rows in order.
+const EIGHT_ROWS: [i32; HALF] = [0, 2, 4, 6, 1, 3, 5, 7];
 
 impl Simd for Avx2 {
     type V = Pair;
     type M = Pair;
 
     const REGISTERS: usize = 8;
+
+    #[inline(always)]
+    fn enter<K: Kernel>(self, kernel: K) {
+        kernel_table!(@enter "avx2,fma", self, kernel);
+    }
 
     #[inline(always)]
     fn splat(self, x: f32) -> Pair {
@@ -82,10 +88,29 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
+    fn through_bf16(self, a: Pair) -> Pair {
+        Pair(self.round_half(a.0), self.round_half(a.1))
+    }
+
+    #[inline(always)]
+    fn abs(self, a: Pair) -> Pair {
+        let sign = intrinsic!(_mm256_set1_ps(-0.0));
+        Pair(intrinsic!(_mm256_andnot_ps(sign, a.0)), intrinsic!(_mm256_andnot_ps(sign, a.1)))
+    }
+
+    #[inline(always)]
     fn greater(self, a: Pair, b: Pair) -> Pair {
         Pair(
             intrinsic!(_mm256_cmp_ps::<_CMP_GT_OQ>(a.0, b.0)),
             intrinsic!(_mm256_cmp_ps::<_CMP_GT_OQ>(a.1, b.1)),
+        )
+    }
+
+    #[inline(always)]
+    fn ordered(self, a: Pair) -> Pair {
+        Pair(
+            intrinsic!(_mm256_cmp_ps::<_CMP_ORD_Q>(a.0, a.0)),
+            intrinsic!(_mm256_cmp_ps::<_CMP_ORD_Q>(a.1, a.1)),
         )
     }
 
@@ -147,36 +172,63 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
-    fn bfp8_codes(self, x: &[u8; 16]) -> Pair {
-        let (low, high) = self.bytes(x);
-        Pair(self.sign_magnitude(low), self.sign_magnitude(high))
+    fn bytes(self, x: &[i8; LANES]) -> Pair {
+        let (low, high) = halves::<_, LANES, HALF>(x);
+        Pair(self.eight_bytes(low), self.eight_bytes(high))
     }
 
     #[inline(always)]
-    fn bfp4_codes(self, x: &[u8; 8]) -> Pair {
-        let codes = intrinsic!(_mm_cvtsi64_si128(i64::from_le_bytes(*x)));
-        let upper = intrinsic!(_mm_srli_epi16::<4>(codes));
-        let nibbles = intrinsic!(_mm_unpacklo_epi8(codes, upper));
-        let low = intrinsic!(_mm256_cvtepu8_epi32(nibbles));
-        let high = intrinsic!(_mm_unpackhi_epi64(nibbles, nibbles));
-        let high = intrinsic!(_mm256_cvtepu8_epi32(high));
-        Pair(self.nibble(low), self.nibble(high))
+    fn spread_bfp8(self, codes: &[u8; 64], to: &mut [[i8; LANES]; 4]) {
+        let (low, high) = halves::<_, 64, 32>(codes);
+        for (codes, to) in [low, high].into_iter().zip(to.chunks_exact_mut(2)) {
+            let codes = self.load_bytes(codes);
+            let magnitude = intrinsic!(_mm256_and_si256(codes, _mm256_set1_epi8(0x7f)));
+            // Never zero, so that a sign keeps or negates and never clears.
+            let sign = intrinsic!(_mm256_or_si256(codes, _mm256_set1_epi8(1)));
+            self.store_bytes(intrinsic!(_mm256_sign_epi8(magnitude, sign)), to.as_flattened_mut());
+        }
     }
 
     #[inline(always)]
-    fn bfp2_codes(self, x: &[u8; 4]) -> Pair {
-        let low = intrinsic!(_mm256_set1_epi32(i32::from_le_bytes(*x)));
-        let high = intrinsic!(_mm256_srli_epi32::<16>(low));
-        let shifts = intrinsic!(_mm256_loadu_si256(PAIR_SHIFTS.as_ptr().cast()));
-        let low = intrinsic!(_mm256_srlv_epi32(low, shifts));
-        let high = intrinsic!(_mm256_srlv_epi32(high, shifts));
-        let table = self.load_half(&PAIRS);
-        Pair(intrinsic!(_mm256_permutevar8x32_ps(table, low)), intrinsic!(_mm256_permutevar8x32_ps(table, high)))
+    fn spread_bfp4(self, codes: &[u8; 64], to: &mut [[i8; LANES]; 8]) {
+        let (low, high) = halves::<_, 64, 32>(codes);
+        for (codes, to) in [low, high].into_iter().zip(to.chunks_exact_mut(4)) {
+            // Rows r and r + 2 in one 128-bit lane, so that unpacking leaves rows in order.
+            let codes = intrinsic!(_mm256_permute4x64_epi64::<0b11_01_10_00>(self.load_bytes(codes)));
+            let even = self.look_up(codes, &NIBBLES);
+            let odd = self.look_up(intrinsic!(_mm256_srli_epi16::<4>(codes)), &NIBBLES);
+            self.store_bytes(intrinsic!(_mm256_unpacklo_epi8(even, odd)), to[..2].as_flattened_mut());
+            self.store_bytes(intrinsic!(_mm256_unpackhi_epi8(even, odd)), to[2..].as_flattened_mut());
+        }
+    }
+
+    #[inline(always)]
+    fn spread_bfp2(self, codes: &[u8; 64], to: &mut [[i8; LANES]; 16]) {
+        let order = intrinsic!(_mm256_loadu_si256(EIGHT_ROWS.as_ptr().cast()));
+        let (low, high) = halves::<_, 64, 32>(codes);
+        for (codes, to) in [low, high].into_iter().zip(to.chunks_exact_mut(8)) {
+            let codes = intrinsic!(_mm256_permutevar8x32_epi32(self.load_bytes(codes), order));
+            let first = self.look_up(codes, &PAIRS);
+            let second = self.look_up(intrinsic!(_mm256_srli_epi16::<2>(codes)), &PAIRS);
+            let third = self.look_up(intrinsic!(_mm256_srli_epi16::<4>(codes)), &PAIRS);
+            let fourth = self.look_up(intrinsic!(_mm256_srli_epi16::<6>(codes)), &PAIRS);
+            let left = intrinsic!(_mm256_unpacklo_epi8(first, second));
+            let right = intrinsic!(_mm256_unpacklo_epi8(third, fourth));
+            self.store_bytes(intrinsic!(_mm256_unpacklo_epi16(left, right)), to[..2].as_flattened_mut());
+            self.store_bytes(intrinsic!(_mm256_unpackhi_epi16(left, right)), to[2..4].as_flattened_mut());
+            let left = intrinsic!(_mm256_unpackhi_epi8(first, second));
+            let right = intrinsic!(_mm256_unpackhi_epi8(third, fourth));
+            self.store_bytes(intrinsic!(_mm256_unpacklo_epi16(left, right)), to[4..6].as_flattened_mut());
+            self.store_bytes(intrinsic!(_mm256_unpackhi_epi16(left, right)), to[6..].as_flattened_mut());
+        }
     }
 
     #[inline(always)]
     fn units(self, exponents: &[u8; 16]) -> Pair {
-        let (low, high) = self.bytes(exponents);
+        let stored = intrinsic!(_mm_loadu_si128(exponents.as_ptr().cast()));
+        let low = intrinsic!(_mm256_cvtepu8_epi32(stored));
+        let high = intrinsic!(_mm_unpackhi_epi64(stored, stored));
+        let high = intrinsic!(_mm256_cvtepu8_epi32(high));
         Pair(self.unit_half(low), self.unit_half(high))
     }
 }
@@ -223,33 +275,42 @@ impl Avx2 {
     }
 
     #[inline(always)]
-    fn bytes(self, x: &[u8; 16]) -> (__m256i, __m256i) {
-        let x = intrinsic!(_mm_loadu_si128(x.as_ptr().cast()));
-        let low = intrinsic!(_mm256_cvtepu8_epi32(x));
-        let x = intrinsic!(_mm_unpackhi_epi64(x, x));
-        (low, intrinsic!(_mm256_cvtepu8_epi32(x)))
+    fn eight_bytes(self, x: &[i8; HALF]) -> __m256 {
+        let x = intrinsic!(_mm_loadl_epi64(x.as_ptr().cast()));
+        let x = intrinsic!(_mm256_cvtepi8_epi32(x));
+        intrinsic!(_mm256_cvtepi32_ps(x))
     }
 
     #[inline(always)]
-    fn sign_magnitude(self, codes: __m256i) -> __m256 {
-        let magnitude = intrinsic!(_mm256_and_si256(codes, _mm256_set1_epi32(0x7f)));
-        let q = intrinsic!(_mm256_cvtepi32_ps(magnitude));
-        let sign = intrinsic!(_mm256_slli_epi32::<24>(codes));
-        let sign = intrinsic!(_mm256_and_si256(sign, _mm256_set1_epi32(SIGN)));
-        let sign = intrinsic!(_mm256_castsi256_ps(sign));
-        intrinsic!(_mm256_or_ps(q, sign))
+    fn load_bytes(self, x: &[u8; 32]) -> __m256i {
+        intrinsic!(_mm256_loadu_si256(x.as_ptr().cast()))
     }
 
-    /// The number of the code in the low four bits of each lane.
+    /// Stores 32 bytes.
     #[inline(always)]
-    fn nibble(self, code: __m256i) -> __m256 {
-        let table = self.load_half(&MAGNITUDES);
-        // Only the low three bits of an index count: the magnitude.
-        let q = intrinsic!(_mm256_permutevar8x32_ps(table, code));
-        let sign = intrinsic!(_mm256_slli_epi32::<28>(code));
-        let sign = intrinsic!(_mm256_and_si256(sign, _mm256_set1_epi32(SIGN)));
-        let sign = intrinsic!(_mm256_castsi256_ps(sign));
-        intrinsic!(_mm256_or_ps(q, sign))
+    fn store_bytes(self, x: __m256i, to: &mut [i8]) {
+        let to: &mut [i8; 32] = to.first_chunk_mut().expect("two rows of sixteen");
+        intrinsic!(_mm256_storeu_si256(to.as_mut_ptr().cast(), x));
+    }
+
+    /// The table's bytes at the low four bits of each byte.
+    #[inline(always)]
+    fn look_up(self, index: __m256i, table: &[i8; 16]) -> __m256i {
+        let table = intrinsic!(_mm_loadu_si128(table.as_ptr().cast()));
+        let table = intrinsic!(_mm256_broadcastsi128_si256(table));
+        let index = intrinsic!(_mm256_and_si256(index, _mm256_set1_epi8(0x0f)));
+        intrinsic!(_mm256_shuffle_epi8(table, index))
+    }
+
+    #[inline(always)]
+    fn round_half(self, a: __m256) -> __m256 {
+        let bits = intrinsic!(_mm256_castps_si256(a));
+        let odd = intrinsic!(_mm256_srli_epi32::<16>(bits));
+        let odd = intrinsic!(_mm256_and_si256(odd, _mm256_set1_epi32(1)));
+        let half = intrinsic!(_mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
+        let bits = intrinsic!(_mm256_add_epi32(bits, half));
+        let bits = intrinsic!(_mm256_and_si256(bits, _mm256_set1_epi32(UPPER_HALF)));
+        intrinsic!(_mm256_castsi256_ps(bits))
     }
 
     #[inline(always)]

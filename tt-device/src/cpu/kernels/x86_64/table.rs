@@ -21,7 +21,8 @@ macro_rules! kernel_table {
 
         pub(super) const KERNELS: Kernels = Kernels {
             isa: $isa,
-            linear: kernel_table!(@entry $token, $features, simd::linear::linear, (part: &LinearPart<'_>, out: &mut [f32])),
+            linear: kernel_table!(@entry $token, $features, simd::linear::linear, (part: &LinearPart<'_>, out: &mut [&mut [f32]])),
+            round: kernel_table!(@entry $token, $features, simd::elementwise::round, (x: &[f32], out: &mut [f32])),
             rms_norm: kernel_table!(@entry $token, $features, simd::norm::rms_norm, (x: &[f32], scale: &[f32], eps: f32, out: &mut [f32])),
             l2_norm: kernel_table!(@entry $token, $features, simd::norm::l2_norm, (x: &[f32], eps: f32, scale: f32, out: &mut [f32])),
             add: kernel_table!(@entry $token, $features, simd::elementwise::add, (x: &mut [f32], y: &[f32])),
@@ -33,6 +34,14 @@ macro_rules! kernel_table {
             argmax: kernel_table!(@entry $token, $features, simd::elementwise::argmax, (row: &[f32]) -> usize),
         };
     };
+    // The body of `Simd::enter`.
+    (@enter $features:literal, $self:ident, $kernel:ident) => {{
+        #[target_feature(enable = $features)]
+        fn enabled<K: Kernel>(s: impl Simd, kernel: K) {
+            kernel.run(s);
+        }
+        intrinsic!(enabled($self, $kernel))
+    }};
     (@entry $token:ident, $features:literal, $kernel:path, ($($argument:ident: $type:ty),*) $(-> $result:ty)?) => {{
         #[target_feature(enable = $features)]
         fn enabled($($argument: $type),*) $(-> $result)? {
