@@ -1,0 +1,6 @@
+//! The real program against a Hub on loopback.
+
+mod commands;
+mod kills;
+mod program;
+mod users;
