@@ -72,11 +72,13 @@ impl FromStr for Sha256Digest {
     type Err = ManifestError;
 
     fn from_str(text: &str) -> Result<Self, ManifestError> {
-        parse_hex(text).map(Self).ok_or_else(|| ManifestError::Invalid {
-            what: "sha-256 digest",
-            text: text.to_owned(),
-            rule: "must be 64 lower-case hexadecimal digits",
-        })
+        parse_hex(text)
+            .map(Self)
+            .ok_or_else(|| ManifestError::Invalid {
+                what: "sha-256 digest",
+                text: text.to_owned(),
+                rule: "must be 64 lower-case hexadecimal digits",
+            })
     }
 }
 
@@ -172,9 +174,23 @@ mod tests {
     fn anything_but_64_lower_case_digits_is_refused() {
         let good = "0".repeat(64);
         assert!(good.parse::<Sha256Digest>().is_ok());
-        for bad in ["", "00", &"0".repeat(63), &"0".repeat(65), &"A".repeat(64), &"g".repeat(64), &"é".repeat(32)] {
+        for bad in [
+            "",
+            "00",
+            &"0".repeat(63),
+            &"0".repeat(65),
+            &"A".repeat(64),
+            &"g".repeat(64),
+            &"é".repeat(32),
+        ] {
             assert!(
-                matches!(bad.parse::<Sha256Digest>(), Err(ManifestError::Invalid { what: "sha-256 digest", .. })),
+                matches!(
+                    bad.parse::<Sha256Digest>(),
+                    Err(ManifestError::Invalid {
+                        what: "sha-256 digest",
+                        ..
+                    })
+                ),
                 "{bad:?}"
             );
         }

@@ -83,6 +83,16 @@ pub enum ManifestError {
         /// The rule.
         rule: PathRule,
     },
+    /// A proof record contradicts itself.
+    #[error("proof: {field}: expected {expected}, found {found}")]
+    Proof {
+        /// The field.
+        field: String,
+        /// What the rest of the record asks for.
+        expected: String,
+        /// What it says.
+        found: String,
+    },
     /// The package is not what it claims to be; the report has every finding.
     #[error("package refused: {}", report.summary())]
     Rejected {
@@ -156,8 +166,15 @@ impl ManifestError {
         matches!(self, Self::Io { .. } | Self::Cancelled)
     }
 
-    pub(crate) fn io(action: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
+    pub(crate) fn io(
+        action: &'static str,
+        path: impl Into<PathBuf>,
+    ) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
-        move |source| Self::Io { action, path, source }
+        move |source| Self::Io {
+            action,
+            path,
+            source,
+        }
     }
 }

@@ -50,11 +50,21 @@ impl Files {
 
     /// The bytes of a file of at most `limit` bytes, read into memory of their own.
     pub(crate) fn small(&self, path: &PackagePath, limit: u64) -> Result<Bytes, ManifestError> {
-        let Self::Folder(root) = self else { return self.bytes(path) };
-        let too_large = |bytes| ManifestError::TooLarge { path: path.to_string(), bytes, limit };
+        let Self::Folder(root) = self else {
+            return self.bytes(path);
+        };
+        let too_large = |bytes| ManifestError::TooLarge {
+            path: path.to_string(),
+            bytes,
+            limit,
+        };
         let full = path.join_to(root);
         match self.look(path)? {
-            Found::Nothing => return Err(ManifestError::Absent { path: path.to_string() }),
+            Found::Nothing => {
+                return Err(ManifestError::Absent {
+                    path: path.to_string(),
+                });
+            }
             Found::NotAFile => {
                 let source = io::Error::new(io::ErrorKind::InvalidInput, "not a regular file");
                 return Err(ManifestError::io("read", full)(source));
@@ -65,7 +75,10 @@ impl Files {
         let mut bytes = Vec::new();
         let file = File::open(&full).map_err(ManifestError::io("open", &full))?;
         // It may have grown since it was looked at.
-        let read = file.take(limit + 1).read_to_end(&mut bytes).map_err(ManifestError::io("read", &full))?;
+        let read = file
+            .take(limit + 1)
+            .read_to_end(&mut bytes)
+            .map_err(ManifestError::io("read", &full))?;
         if read as u64 > limit {
             return Err(too_large(read as u64));
         }
@@ -77,14 +90,18 @@ impl Files {
             Self::Folder(root) => {
                 let full = path.join_to(root);
                 match fs::metadata(&full) {
-                    Ok(metadata) if metadata.is_file() => Ok(Found::File { bytes: metadata.len() }),
+                    Ok(metadata) if metadata.is_file() => Ok(Found::File {
+                        bytes: metadata.len(),
+                    }),
                     Ok(_) => Ok(Found::NotAFile),
                     Err(error) if is_absent(&error) => Ok(Found::Nothing),
                     Err(error) => Err(ManifestError::io("look at", full)(error)),
                 }
             }
             Self::Embedded(files) => Ok(match files.get(path.as_str()) {
-                Some(bytes) => Found::File { bytes: bytes.len() as u64 },
+                Some(bytes) => Found::File {
+                    bytes: bytes.len() as u64,
+                },
                 None => Found::Nothing,
             }),
         }
@@ -92,7 +109,9 @@ impl Files {
 
     /// Whether the path, links followed, is still below the package's root. True for what is not there.
     pub(crate) fn stays_inside(&self, path: &PackagePath) -> bool {
-        let Self::Folder(root) = self else { return true };
+        let Self::Folder(root) = self else {
+            return true;
+        };
         match (root.canonicalize(), path.join_to(root).canonicalize()) {
             (Ok(root), Ok(file)) => file.starts_with(root),
             _ => true,
@@ -118,12 +137,19 @@ fn embedded(
     path: &PackagePath,
 ) -> Result<Bytes, ManifestError> {
     let found = files.get(path.as_str()).copied();
-    found.map(Bytes::from_static).ok_or_else(|| ManifestError::Absent { path: path.to_string() })
+    found
+        .map(Bytes::from_static)
+        .ok_or_else(|| ManifestError::Absent {
+            path: path.to_string(),
+        })
 }
 
 /// A name below a file is as absent as one that was never there.
 fn is_absent(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+    matches!(
+        error.kind(),
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+    )
 }
 
 fn walk(folder: &Path, name: &str, found: &mut Vec<String>) -> Result<(), ManifestError> {

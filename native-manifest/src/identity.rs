@@ -36,11 +36,13 @@ impl FromStr for CommitId {
     type Err = ManifestError;
 
     fn from_str(text: &str) -> Result<Self, ManifestError> {
-        parse_hex(text).map(Self).ok_or_else(|| ManifestError::Invalid {
-            what: "commit",
-            text: text.to_owned(),
-            rule: "must be 40 lower-case hexadecimal digits",
-        })
+        parse_hex(text)
+            .map(Self)
+            .ok_or_else(|| ManifestError::Invalid {
+                what: "commit",
+                text: text.to_owned(),
+                rule: "must be 40 lower-case hexadecimal digits",
+            })
     }
 }
 
@@ -102,17 +104,30 @@ impl FromStr for RepoId {
     type Err = ManifestError;
 
     fn from_str(text: &str) -> Result<Self, ManifestError> {
-        let refuse = |rule| ManifestError::Invalid { what: "repository", text: text.to_owned(), rule };
-        let (owner, name) = text.split_once('/').ok_or_else(|| refuse("must be owner/name"))?;
+        let refuse = |rule| ManifestError::Invalid {
+            what: "repository",
+            text: text.to_owned(),
+            rule,
+        };
+        let (owner, name) = text
+            .split_once('/')
+            .ok_or_else(|| refuse("must be owner/name"))?;
         for half in [owner, name] {
             if half.is_empty() || half.len() > 96 {
                 return Err(refuse("owner and name must have 1 to 96 characters"));
             }
-            if !half.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte)) {
-                return Err(refuse("owner and name may only have letters, digits, '.', '_' and '-', and one slash between"));
+            if !half
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte))
+            {
+                return Err(refuse(
+                    "owner and name may only have letters, digits, '.', '_' and '-', and one slash between",
+                ));
             }
             if half.starts_with(['.', '-']) || half.ends_with(['.', '-']) {
-                return Err(refuse("owner and name must not start or end with '.' or '-'"));
+                return Err(refuse(
+                    "owner and name must not start or end with '.' or '-'",
+                ));
             }
             if half.contains("..") || half.contains("--") {
                 return Err(refuse("owner and name must not have \"..\" or \"--\""));
@@ -174,21 +189,35 @@ impl FromStr for Revision {
     type Err = ManifestError;
 
     fn from_str(text: &str) -> Result<Self, ManifestError> {
-        let refuse = |rule| ManifestError::Invalid { what: "revision", text: text.to_owned(), rule };
+        let refuse = |rule| ManifestError::Invalid {
+            what: "revision",
+            text: text.to_owned(),
+            rule,
+        };
         if text.is_empty() || text.len() > 255 {
             return Err(refuse("must have 1 to 255 characters"));
         }
-        if !text.bytes().all(|byte| byte.is_ascii_graphic() && !b"~^:?*[\\\"<>|%#".contains(&byte)) {
-            return Err(refuse("has a character that a git reference or a web address may not have"));
+        if !text
+            .bytes()
+            .all(|byte| byte.is_ascii_graphic() && !b"~^:?*[\\\"<>|%#".contains(&byte))
+        {
+            return Err(refuse(
+                "has a character that a git reference or a web address may not have",
+            ));
         }
         if text.contains("..") || text.contains("@{") || text == "@" || text.starts_with('-') {
             return Err(refuse("is not a git reference name"));
         }
         let part_is_bad = |part: &str| {
-            part.is_empty() || part.starts_with('.') || part.ends_with('.') || part.ends_with(".lock")
+            part.is_empty()
+                || part.starts_with('.')
+                || part.ends_with('.')
+                || part.ends_with(".lock")
         };
         if text.split('/').any(part_is_bad) {
-            return Err(refuse("has a part that is empty, starts or ends with '.', or ends with \".lock\""));
+            return Err(refuse(
+                "has a part that is empty, starts or ends with '.', or ends with \".lock\"",
+            ));
         }
         Ok(Self(text.to_owned()))
     }
@@ -216,8 +245,21 @@ mod tests {
     fn a_commit_is_forty_lower_case_digits() {
         let text = "ee0a4517b1d3c2f0a9e8d7c6b5a4938271605f4e";
         assert_eq!(text.parse::<CommitId>().unwrap().to_string(), text);
-        for bad in ["", "main", &text[1..], &text.to_uppercase(), &format!("{text}0"), &"é".repeat(20)] {
-            assert!(matches!(bad.parse::<CommitId>(), Err(ManifestError::Invalid { what: "commit", .. })), "{bad:?}");
+        for bad in [
+            "",
+            "main",
+            &text[1..],
+            &text.to_uppercase(),
+            &format!("{text}0"),
+            &"é".repeat(20),
+        ] {
+            assert!(
+                matches!(
+                    bad.parse::<CommitId>(),
+                    Err(ManifestError::Invalid { what: "commit", .. })
+                ),
+                "{bad:?}"
+            );
         }
     }
 
@@ -228,25 +270,76 @@ mod tests {
         }
         let long = format!("a/{}", "b".repeat(97));
         for bad in [
-            "", "a", "/", "a/", "/b", "../x/y", "a/..", "../b", "a/b/c", "a/.b", "a/b.", "-a/b", "a/b--c", "a/b..c",
-            "a\\b/c", "a/b c", "C:/b", "a/b.git", "a/é", "a/b\0", &long,
+            "", "a", "/", "a/", "/b", "../x/y", "a/..", "../b", "a/b/c", "a/.b", "a/b.", "-a/b",
+            "a/b--c", "a/b..c", "a\\b/c", "a/b c", "C:/b", "a/b.git", "a/é", "a/b\0", &long,
         ] {
-            assert!(matches!(bad.parse::<RepoId>(), Err(ManifestError::Invalid { what: "repository", .. })), "{bad:?}");
+            assert!(
+                matches!(
+                    bad.parse::<RepoId>(),
+                    Err(ManifestError::Invalid {
+                        what: "repository",
+                        ..
+                    })
+                ),
+                "{bad:?}"
+            );
         }
     }
 
     #[test]
     fn a_revision_is_a_git_reference() {
-        for good in ["main", "v1.0", "refs/pr/3", "feature/x-y_z", "ee0a4517b1d3c2f0a9e8d7c6b5a4938271605f4e"] {
+        for good in [
+            "main",
+            "v1.0",
+            "refs/pr/3",
+            "feature/x-y_z",
+            "ee0a4517b1d3c2f0a9e8d7c6b5a4938271605f4e",
+        ] {
             assert_eq!(good.parse::<Revision>().unwrap().to_string(), good);
         }
-        assert!("ee0a4517b1d3c2f0a9e8d7c6b5a4938271605f4e".parse::<Revision>().unwrap().commit().is_some());
+        assert!(
+            "ee0a4517b1d3c2f0a9e8d7c6b5a4938271605f4e"
+                .parse::<Revision>()
+                .unwrap()
+                .commit()
+                .is_some()
+        );
         assert!("main".parse::<Revision>().unwrap().commit().is_none());
         for bad in [
-            "", "../../main", "a..b", "/main", "main/", "a//b", ".a", "a/.b", "a.lock", "a.lock/b", "a b", "a~1", "a^",
-            "a:b", "a\\b", "a?b", "@", "a@{1}", "-x", "a\n", "é", "a%2e", "a#b",
+            "",
+            "../../main",
+            "a..b",
+            "/main",
+            "main/",
+            "a//b",
+            ".a",
+            "a/.b",
+            "a.lock",
+            "a.lock/b",
+            "a b",
+            "a~1",
+            "a^",
+            "a:b",
+            "a\\b",
+            "a?b",
+            "@",
+            "a@{1}",
+            "-x",
+            "a\n",
+            "é",
+            "a%2e",
+            "a#b",
         ] {
-            assert!(matches!(bad.parse::<Revision>(), Err(ManifestError::Invalid { what: "revision", .. })), "{bad:?}");
+            assert!(
+                matches!(
+                    bad.parse::<Revision>(),
+                    Err(ManifestError::Invalid {
+                        what: "revision",
+                        ..
+                    })
+                ),
+                "{bad:?}"
+            );
         }
     }
 }

@@ -58,19 +58,38 @@ impl Inventory {
     /// for a file below another file, [`ManifestError::SizeOverflow`] if the sizes do not add up in 64 bits.
     pub fn new(entries: Vec<Entry>) -> Result<Self, ManifestError> {
         refuse_collisions(&entries)?;
-        let mut totals = Totals { files: entries.len() as u64, bytes: 0 };
+        let mut totals = Totals {
+            files: entries.len() as u64,
+            bytes: 0,
+        };
         for entry in &entries {
-            totals.bytes = totals.bytes.checked_add(entry.bytes).ok_or(ManifestError::SizeOverflow)?;
+            totals.bytes = totals
+                .bytes
+                .checked_add(entry.bytes)
+                .ok_or(ManifestError::SizeOverflow)?;
         }
-        let by_path = entries.iter().enumerate().map(|(index, entry)| (entry.path.clone(), index)).collect();
-        Ok(Self { entries, by_path, totals })
+        let by_path = entries
+            .iter()
+            .enumerate()
+            .map(|(index, entry)| (entry.path.clone(), index))
+            .collect();
+        Ok(Self {
+            entries,
+            by_path,
+            totals,
+        })
     }
 
     /// The same files, ordered by path bytes: the order in which this crate writes.
     #[must_use]
     pub fn sorted(mut self) -> Self {
         self.entries.sort_by(|a, b| a.path.cmp(&b.path));
-        self.by_path = self.entries.iter().enumerate().map(|(index, entry)| (entry.path.clone(), index)).collect();
+        self.by_path = self
+            .entries
+            .iter()
+            .enumerate()
+            .map(|(index, entry)| (entry.path.clone(), index))
+            .collect();
         self
     }
 
@@ -100,9 +119,15 @@ impl Inventory {
     /// # Errors
     /// [`ManifestError::Cycle`] naming `own` and the listed path.
     pub fn refuse_listing(&self, own: &str, later: &[&str]) -> Result<(), ManifestError> {
-        match std::iter::once(&own).chain(later).find(|path| self.lists_folded(path)) {
+        match std::iter::once(&own)
+            .chain(later)
+            .find(|path| self.lists_folded(path))
+        {
             None => Ok(()),
-            Some(listed) => Err(ManifestError::Cycle { inventory: own.to_owned(), listed: (*listed).to_owned() }),
+            Some(listed) => Err(ManifestError::Cycle {
+                inventory: own.to_owned(),
+                listed: (*listed).to_owned(),
+            }),
         }
     }
 
@@ -139,14 +164,20 @@ fn refuse_collisions(entries: &[Entry]) -> Result<(), ManifestError> {
     let mut files: BTreeMap<String, &PackagePath> = BTreeMap::new();
     for entry in entries {
         if let Some(first) = files.insert(entry.path.fold(), &entry.path) {
-            return Err(ManifestError::SameName { first: first.to_string(), second: entry.path.to_string() });
+            return Err(ManifestError::SameName {
+                first: first.to_string(),
+                second: entry.path.to_string(),
+            });
         }
     }
     for (folded, path) in &files {
         let mut rest = folded.as_str();
         while let Some((folder, _)) = rest.rsplit_once('/') {
             if let Some(file) = files.get(folder) {
-                return Err(ManifestError::FileAndFolder { file: file.to_string(), below: path.to_string() });
+                return Err(ManifestError::FileAndFolder {
+                    file: file.to_string(),
+                    below: path.to_string(),
+                });
             }
             rest = folder;
         }
@@ -159,7 +190,11 @@ mod tests {
     use super::*;
 
     fn entry(path: &str, bytes: u64) -> Entry {
-        Entry { path: path.parse().unwrap(), bytes, sha256: Sha256Digest::of(path.as_bytes()) }
+        Entry {
+            path: path.parse().unwrap(),
+            bytes,
+            sha256: Sha256Digest::of(path.as_bytes()),
+        }
     }
 
     fn of(paths: &[&str]) -> Result<Inventory, ManifestError> {
@@ -168,9 +203,16 @@ mod tests {
 
     #[test]
     fn names_that_differ_by_case_or_composition_are_refused() {
-        for pair in [["a", "a"], ["a/B.json", "A/b.json"], ["caf\u{e9}", "cafe\u{301}"], ["STRASSE", "stra\u{df}e"]] {
+        for pair in [
+            ["a", "a"],
+            ["a/B.json", "A/b.json"],
+            ["caf\u{e9}", "cafe\u{301}"],
+            ["STRASSE", "stra\u{df}e"],
+        ] {
             match of(&pair) {
-                Err(ManifestError::SameName { first, second }) => assert_eq!([first.as_str(), second.as_str()], pair),
+                Err(ManifestError::SameName { first, second }) => {
+                    assert_eq!([first.as_str(), second.as_str()], pair)
+                }
                 other => panic!("{pair:?}: {other:?}"),
             }
         }
@@ -179,7 +221,10 @@ mod tests {
     #[test]
     fn a_file_cannot_be_a_folder_too() {
         for pair in [["a", "a/b"], ["A/b/c/d", "a/B"]] {
-            assert!(matches!(of(&pair), Err(ManifestError::FileAndFolder { .. })), "{pair:?}");
+            assert!(
+                matches!(of(&pair), Err(ManifestError::FileAndFolder { .. })),
+                "{pair:?}"
+            );
         }
         assert!(of(&["a/b", "a/c", "a.b", "ab"]).is_ok());
     }
@@ -187,7 +232,10 @@ mod tests {
     #[test]
     fn sizes_that_overflow_are_refused() {
         let entries = vec![entry("a", u64::MAX), entry("b", 1)];
-        assert!(matches!(Inventory::new(entries), Err(ManifestError::SizeOverflow)));
+        assert!(matches!(
+            Inventory::new(entries),
+            Err(ManifestError::SizeOverflow)
+        ));
     }
 
     #[test]

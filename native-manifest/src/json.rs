@@ -31,22 +31,36 @@ pub(crate) fn parse<T: DeserializeOwned>(file: &str, json: &[u8]) -> Result<T, M
     }
     let bytes = json.len() as u64;
     if bytes > MAX_JSON_BYTES {
-        return Err(ManifestError::TooLarge { path: file.to_owned(), bytes, limit: MAX_JSON_BYTES });
+        return Err(ManifestError::TooLarge {
+            path: file.to_owned(),
+            bytes,
+            limit: MAX_JSON_BYTES,
+        });
     }
     let Versioned { format } = typed(file, json)?;
     if format != FORMAT {
-        return Err(ManifestError::Version { path: file.to_owned(), found: format, supported: FORMAT });
+        return Err(ManifestError::Version {
+            path: file.to_owned(),
+            found: format,
+            supported: FORMAT,
+        });
     }
     typed(file, json)
 }
 
 fn typed<T: DeserializeOwned>(file: &str, json: &[u8]) -> Result<T, ManifestError> {
     let mut reader = serde_json::Deserializer::from_slice(json);
-    let failed = |field: String, reason: String| ManifestError::Json { path: file.to_owned(), field, reason };
+    let failed = |field: String, reason: String| ManifestError::Json {
+        path: file.to_owned(),
+        field,
+        reason,
+    };
     let value = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
         let field = error.path().to_string();
         failed(field, error.into_inner().to_string())
     })?;
-    reader.end().map_err(|error| failed(".".to_owned(), error.to_string()))?;
+    reader
+        .end()
+        .map_err(|error| failed(".".to_owned(), error.to_string()))?;
     Ok(value)
 }

@@ -9,10 +9,14 @@ mod files;
 mod identity;
 mod inventory;
 mod json;
-#[expect(unsafe_code, reason = "mapping a file is unsafe: the file must not change while it is mapped")]
+#[expect(
+    unsafe_code,
+    reason = "mapping a file is unsafe: the file must not change while it is mapped"
+)]
 mod map;
 mod path;
 mod progress;
+pub mod proof;
 mod record;
 mod report;
 pub mod schema;
@@ -35,8 +39,8 @@ pub use progress::Progress;
 pub use record::{Stamp, VerifiedRecord};
 pub use report::{Finding, FindingClass, FindingKind, Report};
 pub use schema::{
-    LosslessTensor, ModelIdentity, MtpRecord, NativeManifest, PrecisionOverrides, PrecisionSummary, Publication,
-    RuntimeRelease, TensorOrigin, TensorRecord, TensorTotals,
+    LosslessTensor, ModelIdentity, MtpRecord, NativeManifest, PrecisionOverrides, PrecisionSummary,
+    Publication, RuntimeRelease, TensorOrigin, TensorRecord, TensorTotals,
 };
 pub use snapshot::{Claimed, Snapshot, Tensor, Verified};
 pub use stored::{ImageRef, StoredLayout, StoredType};

@@ -23,7 +23,10 @@ pub fn map_file(path: &Path) -> Result<Bytes, ManifestError> {
         return Err(ManifestError::io("map", path)(source));
     }
     let file = File::open(path).map_err(ManifestError::io("open", path))?;
-    let length = file.metadata().map_err(ManifestError::io("look at", path))?.len();
+    let length = file
+        .metadata()
+        .map_err(ManifestError::io("look at", path))?
+        .len();
     if length == 0 {
         // An empty map is an error on some systems.
         return Ok(Bytes::new());

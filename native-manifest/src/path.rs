@@ -39,7 +39,10 @@ impl PackagePath {
     pub fn parse(text: &str) -> Result<Self, ManifestError> {
         match broken_rule(text) {
             None => Ok(Self(text.to_owned())),
-            Some(rule) => Err(ManifestError::Path { path: text.to_owned(), rule }),
+            Some(rule) => Err(ManifestError::Path {
+                path: text.to_owned(),
+                rule,
+            }),
         }
     }
 
@@ -203,9 +206,10 @@ fn character_rule(character: char) -> Option<PathRule> {
         ':' => Some(PathRule::Colon),
         '<' | '>' | '"' | '|' | '?' | '*' => Some(PathRule::WindowsCharacter),
         // HFS+ ignores most of these when it compares names; the rest deceive a reader.
-        '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' => {
-            Some(PathRule::Invisible)
-        }
+        '\u{200b}'..='\u{200f}'
+        | '\u{2028}'..='\u{202e}'
+        | '\u{2060}'..='\u{206f}'
+        | '\u{feff}' => Some(PathRule::Invisible),
         _ if character.is_control() => Some(PathRule::Control),
         _ => None,
     }
@@ -229,15 +233,29 @@ fn part_rule(part: &str) -> Option<PathRule> {
 
 /// Source: "Naming Files, Paths, and Namespaces" of the Windows documentation; superscript digits count as digits there.
 fn is_device_name(part: &str) -> bool {
-    let stem = part.split('.').next().unwrap_or(part).trim_end_matches(' ').to_uppercase();
-    if matches!(stem.as_str(), "CON" | "PRN" | "AUX" | "NUL" | "CONIN$" | "CONOUT$") {
+    let stem = part
+        .split('.')
+        .next()
+        .unwrap_or(part)
+        .trim_end_matches(' ')
+        .to_uppercase();
+    if matches!(
+        stem.as_str(),
+        "CON" | "PRN" | "AUX" | "NUL" | "CONIN$" | "CONOUT$"
+    ) {
         return true;
     }
-    let Some(number) = stem.strip_prefix("COM").or_else(|| stem.strip_prefix("LPT")) else {
+    let Some(number) = stem
+        .strip_prefix("COM")
+        .or_else(|| stem.strip_prefix("LPT"))
+    else {
         return false;
     };
     let mut characters = number.chars();
-    matches!((characters.next(), characters.next()), (Some('0'..='9' | '¹' | '²' | '³'), None))
+    matches!(
+        (characters.next(), characters.next()),
+        (Some('0'..='9' | '¹' | '²' | '³'), None)
+    )
 }
 
 #[cfg(test)]

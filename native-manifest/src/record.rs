@@ -30,7 +30,10 @@ pub struct VerifiedRecord {
 
 impl VerifiedRecord {
     pub(crate) fn new(manifest: Sha256Digest) -> Self {
-        Self { manifest, files: BTreeMap::new() }
+        Self {
+            manifest,
+            files: BTreeMap::new(),
+        }
     }
 
     pub(crate) fn remember(&mut self, path: PackagePath, stamp: Stamp, sha256: Sha256Digest) {
@@ -40,7 +43,12 @@ impl VerifiedRecord {
     /// Whether the file was found to have this digest and still looks as it did. Files without a time or an
     /// inode are never taken on trust.
     pub(crate) fn holds(&self, path: &PackagePath, stamp: &Stamp, sha256: &Sha256Digest) -> bool {
-        stamp.modified_ns != 0 && stamp.inode != 0 && self.files.get(path).is_some_and(|known| known == &(*stamp, *sha256))
+        stamp.modified_ns != 0
+            && stamp.inode != 0
+            && self
+                .files
+                .get(path)
+                .is_some_and(|known| known == &(*stamp, *sha256))
     }
 
     /// Digest of the manifest it belongs to.
@@ -51,16 +59,25 @@ impl VerifiedRecord {
 
 impl Files {
     pub(crate) fn stamp(&self, path: &PackagePath) -> Stamp {
-        let Self::Folder(root) = self else { return Stamp::default() };
-        let Ok(metadata) = std::fs::metadata(path.join_to(root)) else { return Stamp::default() };
-        let modified = metadata.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+        let Self::Folder(root) = self else {
+            return Stamp::default();
+        };
+        let Ok(metadata) = std::fs::metadata(path.join_to(root)) else {
+            return Stamp::default();
+        };
+        let modified = metadata
+            .modified()
+            .ok()
+            .and_then(|time| time.duration_since(UNIX_EPOCH).ok());
         #[cfg(unix)]
         let inode = std::os::unix::fs::MetadataExt::ino(&metadata);
         #[cfg(not(unix))]
         let inode = 0;
         Stamp {
             bytes: metadata.len(),
-            modified_ns: modified.and_then(|time| u64::try_from(time.as_nanos()).ok()).unwrap_or(0),
+            modified_ns: modified
+                .and_then(|time| u64::try_from(time.as_nanos()).ok())
+                .unwrap_or(0),
             inode,
         }
     }

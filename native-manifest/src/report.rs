@@ -118,7 +118,14 @@ impl Finding {
         found: impl fmt::Display,
     ) -> Self {
         let (expected, found) = (expected.to_string(), found.to_string());
-        Self { file: None, tensor: None, kind, field: field.into(), expected, found }
+        Self {
+            file: None,
+            tensor: None,
+            kind,
+            field: field.into(),
+            expected,
+            found,
+        }
     }
 
     /// The same, about this file.
@@ -145,7 +152,11 @@ impl fmt::Display for Finding {
         if let Some(tensor) = &self.tensor {
             write!(f, " tensor {tensor:?}")?;
         }
-        write!(f, " {}: expected {}, found {}", self.field, self.expected, self.found)
+        write!(
+            f,
+            " {}: expected {}, found {}",
+            self.field, self.expected, self.found
+        )
     }
 }
 
@@ -157,7 +168,10 @@ impl Report {
 
     /// The number of findings of a group.
     pub fn count(&self, class: FindingClass) -> usize {
-        self.findings.iter().filter(|finding| finding.kind.class() == class).count()
+        self.findings
+            .iter()
+            .filter(|finding| finding.kind.class() == class)
+            .count()
     }
 
     /// The number of findings and the first of them, on one line.
@@ -176,7 +190,9 @@ mod tests {
 
     #[test]
     fn a_finding_names_file_tensor_field_and_both_sides() {
-        let finding = Finding::new(FindingKind::Header, "dtype", "bfp4", "bfp8").in_file("a.tensorbin").of_tensor("w");
+        let finding = Finding::new(FindingKind::Header, "dtype", "bfp4", "bfp8")
+            .in_file("a.tensorbin")
+            .of_tensor("w");
         assert_eq!(
             finding.to_string(),
             "header: file \"a.tensorbin\" tensor \"w\" dtype: expected bfp4, found bfp8"
@@ -186,16 +202,31 @@ mod tests {
     #[test]
     fn findings_are_counted_by_class() {
         let of = |kind| Finding::new(kind, "f", 1, 2);
-        let findings = vec![of(FindingKind::Extra), of(FindingKind::Missing), of(FindingKind::Digest)];
-        let report = Report { findings, ..Report::default() };
+        let findings = vec![
+            of(FindingKind::Extra),
+            of(FindingKind::Missing),
+            of(FindingKind::Digest),
+        ];
+        let report = Report {
+            findings,
+            ..Report::default()
+        };
         assert_eq!(report.count(FindingClass::Mismatch), 1);
         assert!(report.summary().ends_with("and 2 more"));
     }
 
     #[test]
     fn names_in_json_and_text_agree() {
-        for kind in [FindingKind::Codes, FindingKind::Extra, FindingKind::Unreadable, FindingKind::Total] {
-            assert_eq!(serde_json::to_string(&kind).unwrap(), format!("\"{}\"", kind.name()));
+        for kind in [
+            FindingKind::Codes,
+            FindingKind::Extra,
+            FindingKind::Unreadable,
+            FindingKind::Total,
+        ] {
+            assert_eq!(
+                serde_json::to_string(&kind).unwrap(),
+                format!("\"{}\"", kind.name())
+            );
         }
     }
 }

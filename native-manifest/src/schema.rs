@@ -281,7 +281,9 @@ impl RuntimeRelease {
     /// [`ManifestError::Json`], [`ManifestError::Version`], [`ManifestError::TooLarge`], [`ManifestError::Cycle`].
     pub fn parse(json: &[u8]) -> Result<Self, ManifestError> {
         let release: Self = json::parse(RELEASE_FILE, json)?;
-        release.inventory.refuse_listing(RELEASE_FILE, &[PUBLICATION_FILE, SUMS_FILE])?;
+        release
+            .inventory
+            .refuse_listing(RELEASE_FILE, &[PUBLICATION_FILE, SUMS_FILE])?;
         Ok(release)
     }
 }
@@ -293,14 +295,22 @@ impl Publication {
     /// As [`RuntimeRelease::parse`].
     pub fn parse(json: &[u8]) -> Result<Self, ManifestError> {
         let publication: Self = json::parse(PUBLICATION_FILE, json)?;
-        publication.inventory.refuse_listing(PUBLICATION_FILE, &[SUMS_FILE])?;
+        publication
+            .inventory
+            .refuse_listing(PUBLICATION_FILE, &[SUMS_FILE])?;
         Ok(publication)
     }
 
     /// The publication of these files.
     pub fn of(release: &str, inventory: Inventory) -> Self {
         let totals = inventory.totals();
-        Self { format: FORMAT.to_owned(), release: release.to_owned(), inventory, totals, other: Map::new() }
+        Self {
+            format: FORMAT.to_owned(),
+            release: release.to_owned(),
+            inventory,
+            totals,
+            other: Map::new(),
+        }
     }
 }
 
@@ -312,11 +322,17 @@ impl NativeManifest {
     pub fn parse(json: &[u8]) -> Result<Self, ManifestError> {
         let manifest: Self = json::parse(MANIFEST_FILE, json)?;
         manifest.files.refuse_listing("native-manifest.json", &[])?;
-        match manifest.files.entries().iter().find(|entry| entry.path.fold().starts_with("proofs/")) {
+        match manifest
+            .files
+            .entries()
+            .iter()
+            .find(|entry| entry.path.fold().starts_with("proofs/"))
+        {
             None => Ok(manifest),
-            Some(proof) => {
-                Err(ManifestError::Cycle { inventory: MANIFEST_FILE.to_owned(), listed: proof.path.to_string() })
-            }
+            Some(proof) => Err(ManifestError::Cycle {
+                inventory: MANIFEST_FILE.to_owned(),
+                listed: proof.path.to_string(),
+            }),
         }
     }
 

@@ -84,15 +84,41 @@ impl Snapshot<Claimed> {
         let json = files.small(&MANIFEST_FILE.parse()?, MAX_JSON_BYTES)?;
         let (manifest, manifest_digest) = (NativeManifest::parse(&json)?, Sha256Digest::of(&json));
         let names = manifest.tensors.iter().enumerate();
-        let tensors = names.map(|(index, tensor)| (tensor.name.clone(), index)).collect();
-        let claims = Arc::new(Claims { release, manifest, tensors });
-        Ok(Self { files, release_digest, manifest_digest, claims, state: Claimed(()) })
+        let tensors = names
+            .map(|(index, tensor)| (tensor.name.clone(), index))
+            .collect();
+        let claims = Arc::new(Claims {
+            release,
+            manifest,
+            tensors,
+        });
+        Ok(Self {
+            files,
+            release_digest,
+            manifest_digest,
+            claims,
+            state: Claimed(()),
+        })
     }
 
     pub(crate) fn into_verified(self, files: HashMap<PackagePath, Bytes>) -> Snapshot<Verified> {
-        let Self { files: place, release_digest, manifest_digest, claims, state: _ } = self;
-        let state = Verified { files: Arc::new(files) };
-        Snapshot { files: place, release_digest, manifest_digest, claims, state }
+        let Self {
+            files: place,
+            release_digest,
+            manifest_digest,
+            claims,
+            state: _,
+        } = self;
+        let state = Verified {
+            files: Arc::new(files),
+        };
+        Snapshot {
+            files: place,
+            release_digest,
+            manifest_digest,
+            claims,
+            state,
+        }
     }
 }
 
@@ -125,8 +151,14 @@ impl Snapshot<Verified> {
     /// # Errors
     /// [`ManifestError::UnknownTensor`].
     pub fn tensor(&self, name: &str) -> Result<Tensor, ManifestError> {
-        let unknown = || ManifestError::UnknownTensor { name: name.to_owned() };
-        let record = self.claims.tensors.get(name).and_then(|&index| self.claims.manifest.tensors.get(index));
+        let unknown = || ManifestError::UnknownTensor {
+            name: name.to_owned(),
+        };
+        let record = self
+            .claims
+            .tensors
+            .get(name)
+            .and_then(|&index| self.claims.manifest.tensors.get(index));
         let record = record.ok_or_else(unknown)?;
         let file = self.checkpoint_file(&record.file)?;
         let malformed = |error: bfp_format::FormatError| ManifestError::Header {
@@ -134,7 +166,10 @@ impl Snapshot<Verified> {
             tensor: name.to_owned(),
             source: error,
         };
-        let bytes = TensorFile::parse(file).map_err(malformed)?.shard_slice(0).map_err(malformed)?;
+        let bytes = TensorFile::parse(file)
+            .map_err(malformed)?
+            .shard_slice(0)
+            .map_err(malformed)?;
         Ok(Tensor {
             name: record.name.clone(),
             shape: record.shape.clone(),
@@ -150,7 +185,11 @@ impl Snapshot<Verified> {
     /// [`ManifestError::UnknownFile`] for a file that the inventory does not list.
     pub fn checkpoint_file(&self, file: &PackagePath) -> Result<Bytes, ManifestError> {
         let path = format!("{CHECKPOINT}/{file}");
-        self.state.files.get(path.as_str()).cloned().ok_or(ManifestError::UnknownFile { path })
+        self.state
+            .files
+            .get(path.as_str())
+            .cloned()
+            .ok_or(ManifestError::UnknownFile { path })
     }
 
     /// As [`Snapshot::checkpoint_file`], by name; `None` where it is not listed.
@@ -159,13 +198,19 @@ impl Snapshot<Verified> {
     /// [`ManifestError::Path`].
     pub fn checkpoint_named(&self, file: &str) -> Result<Option<Bytes>, ManifestError> {
         let file = PackagePath::parse(file)?;
-        Ok(self.state.files.get(format!("{CHECKPOINT}/{file}").as_str()).cloned())
+        Ok(self
+            .state
+            .files
+            .get(format!("{CHECKPOINT}/{file}").as_str())
+            .cloned())
     }
 }
 
 impl fmt::Debug for Verified {
     /// Without the bytes, which may be gigabytes.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Verified").field("files", &self.files.len()).finish_non_exhaustive()
+        f.debug_struct("Verified")
+            .field("files", &self.files.len())
+            .finish_non_exhaustive()
     }
 }

@@ -57,8 +57,17 @@ pub enum StoredLayout {
 
 impl StoredType {
     /// All types.
-    pub const ALL: [Self; 9] =
-        [Self::Bfp8, Self::Bfp4, Self::Bf16, Self::F32, Self::U8, Self::U16, Self::U32, Self::I8, Self::I32];
+    pub const ALL: [Self; 9] = [
+        Self::Bfp8,
+        Self::Bfp4,
+        Self::Bf16,
+        Self::F32,
+        Self::U8,
+        Self::U16,
+        Self::U32,
+        Self::I8,
+        Self::I32,
+    ];
 
     /// The name that manifests carry.
     pub const fn name(self) -> &'static str {
@@ -134,11 +143,14 @@ impl FromStr for StoredType {
     type Err = ManifestError;
 
     fn from_str(text: &str) -> Result<Self, ManifestError> {
-        Self::ALL.into_iter().find(|dtype| dtype.name() == text).ok_or_else(|| ManifestError::Invalid {
-            what: "element type",
-            text: text.to_owned(),
-            rule: "must be bfp8_b, bfp4_b, bf16, f32, u8, u16, u32, i8 or i32",
-        })
+        Self::ALL
+            .into_iter()
+            .find(|dtype| dtype.name() == text)
+            .ok_or_else(|| ManifestError::Invalid {
+                what: "element type",
+                text: text.to_owned(),
+                rule: "must be bfp8_b, bfp4_b, bf16, f32, u8, u16, u32, i8 or i32",
+            })
     }
 }
 
@@ -172,16 +184,33 @@ impl FromStr for ImageRef {
     type Err = ManifestError;
 
     fn from_str(text: &str) -> Result<Self, ManifestError> {
-        let refuse = |rule| ManifestError::Invalid { what: "image", text: text.to_owned(), rule };
-        let (repository, digest) =
-            text.split_once("@sha256:").ok_or_else(|| refuse("must be repository@sha256:digest, a tag may move"))?;
+        let refuse = |rule| ManifestError::Invalid {
+            what: "image",
+            text: text.to_owned(),
+            rule,
+        };
+        let (repository, digest) = text
+            .split_once("@sha256:")
+            .ok_or_else(|| refuse("must be repository@sha256:digest, a tag may move"))?;
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "./_-:".contains(c);
         // An option of a container runtime starts with a dash; a tag after the last slash would name something else.
-        let has_tag = repository.rsplit('/').next().is_some_and(|last| last.contains(':'));
-        if repository.is_empty() || !repository.chars().all(is_plain) || repository.starts_with('-') || has_tag {
-            return Err(refuse("must name a repository by letters, digits and ./_- without a tag"));
+        let has_tag = repository
+            .rsplit('/')
+            .next()
+            .is_some_and(|last| last.contains(':'));
+        if repository.is_empty()
+            || !repository.chars().all(is_plain)
+            || repository.starts_with('-')
+            || has_tag
+        {
+            return Err(refuse(
+                "must name a repository by letters, digits and ./_- without a tag",
+            ));
         }
-        Ok(Self { repository: repository.to_owned(), digest: digest.parse()? })
+        Ok(Self {
+            repository: repository.to_owned(),
+            digest: digest.parse()?,
+        })
     }
 }
 
@@ -206,12 +235,18 @@ mod tests {
     #[test]
     fn names_are_those_of_json_and_come_back() {
         for dtype in StoredType::ALL {
-            assert_eq!(serde_json::to_string(&dtype).unwrap(), format!("\"{dtype}\""));
+            assert_eq!(
+                serde_json::to_string(&dtype).unwrap(),
+                format!("\"{dtype}\"")
+            );
             assert_eq!(dtype.name().parse::<StoredType>().unwrap(), dtype);
             assert_eq!(dtype.data_type().block_format(), dtype.block_format());
         }
         for layout in [StoredLayout::Tile, StoredLayout::RowMajor] {
-            assert_eq!(serde_json::to_string(&layout).unwrap(), format!("\"{layout}\""));
+            assert_eq!(
+                serde_json::to_string(&layout).unwrap(),
+                format!("\"{layout}\"")
+            );
         }
         assert!("bfp8".parse::<StoredType>().is_err());
     }
@@ -231,7 +266,10 @@ mod tests {
             format!("registry.example/runtime:latest@sha256:{digest}"),
             format!("runtime@sha256:{}", &digest[1..]),
         ] {
-            assert!(matches!(bad.parse::<ImageRef>(), Err(ManifestError::Invalid { .. })), "{bad}");
+            assert!(
+                matches!(bad.parse::<ImageRef>(), Err(ManifestError::Invalid { .. })),
+                "{bad}"
+            );
         }
     }
 }

@@ -14,8 +14,11 @@ pub struct Sha256Sums {
 impl Sha256Sums {
     /// The lines for `inventory`, ordered by path bytes.
     pub fn of(inventory: &Inventory) -> Self {
-        let mut lines: Vec<_> =
-            inventory.entries().iter().map(|entry| (entry.path.clone(), entry.sha256)).collect();
+        let mut lines: Vec<_> = inventory
+            .entries()
+            .iter()
+            .map(|entry| (entry.path.clone(), entry.sha256))
+            .collect();
         lines.sort();
         Self { lines }
     }
@@ -41,10 +44,15 @@ impl Sha256Sums {
             if line.is_empty() {
                 continue;
             }
-            let (path, digest) = parse_line(line)
-                .map_err(|reason| ManifestError::SumsLine { line: index + 1, reason: reason.to_string() })?;
+            let (path, digest) = parse_line(line).map_err(|reason| ManifestError::SumsLine {
+                line: index + 1,
+                reason: reason.to_string(),
+            })?;
             if let Some(first) = seen.insert(path.fold(), path.clone()) {
-                return Err(ManifestError::SameName { first: first.to_string(), second: path.to_string() });
+                return Err(ManifestError::SameName {
+                    first: first.to_string(),
+                    second: path.to_string(),
+                });
             }
             lines.push((path, digest));
         }
@@ -58,12 +66,18 @@ impl Sha256Sums {
 
     /// The digest that stands beside `path`.
     pub fn digest(&self, path: &str) -> Option<Sha256Digest> {
-        self.lines.iter().find(|(listed, _)| listed.as_str() == path).map(|(_, digest)| *digest)
+        self.lines
+            .iter()
+            .find(|(listed, _)| listed.as_str() == path)
+            .map(|(_, digest)| *digest)
     }
 
     /// The text, each line ended by a newline.
     pub fn to_text(&self) -> String {
-        self.lines.iter().map(|(path, digest)| format!("{digest}  {path}\n")).collect()
+        self.lines
+            .iter()
+            .map(|(path, digest)| format!("{digest}  {path}\n"))
+            .collect()
     }
 }
 
@@ -86,17 +100,26 @@ mod tests {
     fn sums(paths: &[&str]) -> Sha256Sums {
         let entries = paths
             .iter()
-            .map(|path| Entry { path: path.parse().unwrap(), bytes: 0, sha256: Sha256Digest::of(path.as_bytes()) })
+            .map(|path| Entry {
+                path: path.parse().unwrap(),
+                bytes: 0,
+                sha256: Sha256Digest::of(path.as_bytes()),
+            })
             .collect();
         Sha256Sums::of(&Inventory::new(entries).unwrap())
     }
 
     #[test]
     fn what_is_written_reads_back_and_is_sorted() {
-        let written = sums(&["b", "a c", "a/b"]).with("aa".parse().unwrap(), Sha256Digest::of(b"x"));
+        let written =
+            sums(&["b", "a c", "a/b"]).with("aa".parse().unwrap(), Sha256Digest::of(b"x"));
         let text = written.to_text();
         assert_eq!(Sha256Sums::parse(&text).unwrap(), written);
-        let paths: Vec<_> = written.lines().iter().map(|(path, _)| path.as_str()).collect();
+        let paths: Vec<_> = written
+            .lines()
+            .iter()
+            .map(|(path, _)| path.as_str())
+            .collect();
         assert_eq!(paths, ["a c", "a/b", "aa", "b"]);
         assert!(text.ends_with("  b\n"));
     }
@@ -112,7 +135,13 @@ mod tests {
     #[test]
     fn a_bad_line_is_named() {
         let digest = Sha256Digest::of(b"");
-        for bad in ["x", "abc  a", &format!("{digest} a"), &format!("{digest}  ../a"), &format!("\\{digest}  a\\nb")] {
+        for bad in [
+            "x",
+            "abc  a",
+            &format!("{digest} a"),
+            &format!("{digest}  ../a"),
+            &format!("\\{digest}  a\\nb"),
+        ] {
             match Sha256Sums::parse(&format!("{digest}  ok\n{bad}\n")) {
                 Err(ManifestError::SumsLine { line: 2, .. }) => {}
                 other => panic!("{bad:?}: {other:?}"),
@@ -124,6 +153,9 @@ mod tests {
     fn a_path_named_twice_is_refused() {
         let digest = Sha256Digest::of(b"");
         let text = format!("{digest}  a\n{digest}  A\n");
-        assert!(matches!(Sha256Sums::parse(&text), Err(ManifestError::SameName { .. })));
+        assert!(matches!(
+            Sha256Sums::parse(&text),
+            Err(ManifestError::SameName { .. })
+        ));
     }
 }

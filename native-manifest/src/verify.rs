@@ -17,7 +17,7 @@ use crate::path::PackagePath;
 use crate::progress::Progress;
 use crate::record::{Stamp, VerifiedRecord};
 use crate::report::{Finding, FindingKind, Report};
-use crate::schema::{MANIFEST_FILE, RELEASE_FILE};
+use crate::schema::{CHECKPOINT, MANIFEST_FILE, RELEASE_FILE};
 use crate::snapshot::{Claimed, Snapshot, Verified};
 
 /// Bytes of a mapped file that are hashed between two reports of progress.
@@ -57,7 +57,9 @@ impl Snapshot<Claimed> {
     ) -> Result<(Snapshot<Verified>, VerifiedRecord), ManifestError> {
         let Outcome { report, whole } = self.check(options, progress)?;
         if !report.is_clean() {
-            return Err(ManifestError::Rejected { report: Box::new(report) });
+            return Err(ManifestError::Rejected {
+                report: Box::new(report),
+            });
         }
         let mut record = VerifiedRecord::new(self.manifest_digest);
         for entry in self.release().inventory.entries() {
@@ -65,7 +67,10 @@ impl Snapshot<Claimed> {
                 record.remember(entry.path.clone(), found.stamp, entry.sha256);
             }
         }
-        let bytes = whole.into_iter().map(|(path, whole)| (path, whole.bytes)).collect();
+        let bytes = whole
+            .into_iter()
+            .map(|(path, whole)| (path, whole.bytes))
+            .collect();
         Ok((self.into_verified(bytes), record))
     }
 
@@ -73,32 +78,65 @@ impl Snapshot<Claimed> {
     ///
     /// # Errors
     /// [`ManifestError::Cancelled`]; [`ManifestError::Io`] when the folder cannot be listed.
-    pub fn examine(&self, options: &VerifyOptions, progress: &dyn Progress) -> Result<Report, ManifestError> {
+    pub fn examine(
+        &self,
+        options: &VerifyOptions,
+        progress: &dyn Progress,
+    ) -> Result<Report, ManifestError> {
         Ok(self.check(options, progress)?.report)
     }
 
-    fn check(&self, options: &VerifyOptions, progress: &dyn Progress) -> Result<Outcome, ManifestError> {
+    fn check(
+        &self,
+        options: &VerifyOptions,
+        progress: &dyn Progress,
+    ) -> Result<Outcome, ManifestError> {
         let mut report = Report::default();
         report.findings.extend(self.manifest_findings());
-        let mut wanted: BTreeMap<&PackagePath, &Entry> =
-            self.release().inventory.iter().map(|entry| (&entry.path, entry)).collect();
-        let publication = if options.publication { self.read_publication(&mut report.findings) } else { None };
+        let mut wanted: BTreeMap<&str, &Entry> = self
+            .release()
+            .inventory
+            .iter()
+            .map(|entry| (entry.path.as_str(), entry))
+            .collect();
+        let publication = if options.publication {
+            self.read_publication(&mut report.findings)
+        } else {
+            None
+        };
         if let Some(publication) = &publication {
             for entry in &publication.claims.inventory {
                 // Where the two lists differ, that is a finding already; the runtime's is the one that is checked.
-                wanted.entry(&entry.path).or_insert(entry);
+                wanted.entry(entry.path.as_str()).or_insert(entry);
             }
+        }
+        for tensor in self
+            .manifest()
+            .tensors
+            .iter()
+            .filter(|tensor| !manifest::is_plausible(tensor))
+        {
+            wanted.remove(format!("{CHECKPOINT}/{}", tensor.file).as_str());
         }
         if options.refuse_links_out {
             for own in [RELEASE_FILE, MANIFEST_FILE] {
                 report.findings.extend(self.link_finding(&own.parse()?));
             }
         }
-        let whole = self.check_files(wanted.into_values().collect(), options, progress, &mut report)?;
+        let whole = self.check_files(
+            wanted.into_values().collect(),
+            options,
+            progress,
+            &mut report,
+        )?;
         report.tensors = self.manifest().tensors.len() as u64;
-        report.findings.extend(self.tensor_findings(&whole, options.canonical, progress)?);
+        report
+            .findings
+            .extend(self.tensor_findings(&whole, options.canonical, progress)?);
         if let Some(publication) = &publication {
-            report.findings.extend(self.publication_findings(publication)?);
+            report
+                .findings
+                .extend(self.publication_findings(publication)?);
         }
         report.findings.sort();
         report.findings.dedup();
@@ -116,7 +154,9 @@ impl Snapshot<Claimed> {
         entries.sort_by_key(|entry| std::cmp::Reverse(entry.bytes));
         let totals = Totals {
             files: entries.len() as u64,
-            bytes: entries.iter().fold(0_u64, |sum, entry| sum.saturating_add(entry.bytes)),
+            bytes: entries
+                .iter()
+                .fold(0_u64, |sum, entry| sum.saturating_add(entry.bytes)),
         };
         progress.started(totals.files, totals.bytes);
         let checked: Vec<_> = entries
@@ -158,12 +198,29 @@ impl Snapshot<Claimed> {
         match self.files.look(&entry.path) {
             Ok(Found::File { bytes }) if bytes == entry.bytes => {}
             Ok(Found::File { bytes }) => {
-                return Ok(Err(Finding::new(FindingKind::Size, "size", listed, format!("{bytes} bytes"))));
+                return Ok(Err(Finding::new(
+                    FindingKind::Size,
+                    "size",
+                    listed,
+                    format!("{bytes} bytes"),
+                )));
             }
-            Ok(Found::Nothing) => return Ok(Err(Finding::new(FindingKind::Missing, "file", listed, "nothing"))),
+            Ok(Found::Nothing) => {
+                return Ok(Err(Finding::new(
+                    FindingKind::Missing,
+                    "file",
+                    listed,
+                    "nothing",
+                )));
+            }
             Ok(Found::NotAFile) => {
                 let found = "something that is no regular file";
-                return Ok(Err(Finding::new(FindingKind::Unreadable, "file", listed, found)));
+                return Ok(Err(Finding::new(
+                    FindingKind::Unreadable,
+                    "file",
+                    listed,
+                    found,
+                )));
             }
             Err(error) => return Ok(Err(unreadable(&error))),
         }
@@ -172,7 +229,11 @@ impl Snapshot<Claimed> {
             Ok(bytes) => bytes,
             Err(error) => return Ok(Err(unreadable(&error))),
         };
-        if options.known.as_ref().is_some_and(|known| known.holds(&entry.path, &stamp, &entry.sha256)) {
+        if options
+            .known
+            .as_ref()
+            .is_some_and(|known| known.holds(&entry.path, &stamp, &entry.sha256))
+        {
             progress.advanced(entry.bytes);
             return Ok(Ok(Whole { bytes, stamp }));
         }
@@ -187,17 +248,34 @@ impl Snapshot<Claimed> {
         // Between the look and the map the file may have changed its size; the map is what counts.
         let (found, read) = (digester.bytes(), digester.finish());
         if found != entry.bytes {
-            return Ok(Err(Finding::new(FindingKind::Size, "size", listed, format!("{found} bytes"))));
+            return Ok(Err(Finding::new(
+                FindingKind::Size,
+                "size",
+                listed,
+                format!("{found} bytes"),
+            )));
         }
         if read != entry.sha256 {
-            return Ok(Err(Finding::new(FindingKind::Digest, "sha256", entry.sha256, read)));
+            return Ok(Err(Finding::new(
+                FindingKind::Digest,
+                "sha256",
+                entry.sha256,
+                read,
+            )));
         }
         Ok(Ok(Whole { bytes, stamp }))
     }
 
     fn link_finding(&self, path: &PackagePath) -> Option<Finding> {
         let inside = self.files.stays_inside(path);
-        let finding = || Finding::new(FindingKind::Link, "link", "a file of this package", "a link out of it");
+        let finding = || {
+            Finding::new(
+                FindingKind::Link,
+                "link",
+                "a file of this package",
+                "a link out of it",
+            )
+        };
         (!inside).then(|| finding().in_file(path))
     }
 }
@@ -208,7 +286,12 @@ struct Outcome {
 }
 
 fn unreadable(error: &ManifestError) -> Finding {
-    Finding::new(FindingKind::Unreadable, "file", "a readable file", with_cause(error))
+    Finding::new(
+        FindingKind::Unreadable,
+        "file",
+        "a readable file",
+        with_cause(error),
+    )
 }
 
 /// The error and what the system says, on one line.
