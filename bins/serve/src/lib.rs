@@ -1,0 +1,34 @@
+#![doc = include_str!("../README.md")]
+#![deny(missing_docs)]
+#![forbid(unsafe_code)]
+
+pub mod app;
+pub mod args;
+pub mod boundary;
+pub mod chat_request;
+pub mod config;
+pub mod controls;
+pub mod generate;
+pub mod metrics;
+pub mod model;
+#[cfg(feature = "openapi")]
+pub mod openapi;
+pub mod prepare;
+pub mod reply;
+pub mod routes;
+pub mod server;
+pub mod sse;
+pub mod structured;
+pub mod wire;
+
+pub use args::Args;
+pub use config::Config;
+pub use generate::engine_thread::{OpenEngine, OpenError, Opened};
+pub use server::{ServeError, Server};
+
+/// Seconds since 1970.
+fn unix_seconds() -> u64 {
+    std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .map_or(0, |since| since.as_secs())
+}
