@@ -1,7 +1,7 @@
 //! Whether bytes are what an encoder writes.
 
+use crate::arch;
 use crate::codec::expect_bytes;
-use crate::definition::{decode_value, encode_group, unpack_codes};
 use crate::face::packed_faces;
 use crate::{BlockFormat, FormatError, GROUP, Rounding, TileGrid, TileShape};
 
@@ -68,21 +68,37 @@ fn find_in_tile(
         return Some(NotCanonical::Padding { tile, byte, found });
     }
     packed_faces(packed, format, shape)
-        .flat_map(|(exponents, codes)| {
-            exponents
-                .iter()
-                .zip(codes.chunks_exact(format.group_code_bytes()))
-        })
         .enumerate()
-        .find_map(|(group, (&exponent, packed))| {
-            let codes = unpack_codes(format, packed);
-            let values: [f32; GROUP] = codes.map(|code| decode_value(format, exponent, code));
-            let (canonical, again) = encode_group(&values, format, Rounding::HostNearestEven);
-            ((canonical, again) != (exponent, codes)).then_some(NotCanonical::Group {
+        .find_map(|(face, (exponents, codes))| {
+            let (group, canonical) = find_in_face(exponents, codes, format)?;
+            let exponent = exponents[group];
+            let group = face * shape.face_rows() + group;
+            Some(NotCanonical::Group {
                 tile,
                 group,
                 exponent,
                 canonical,
             })
         })
+}
+
+/// The first group of a face that changes, and the exponent it changes to.
+fn find_in_face(exponents: &[u8], codes: &[u8], format: BlockFormat) -> Option<(usize, u8)> {
+    let kernels = arch::best();
+    let (mut values, mut again, mut codes_again) = ([0.0; 16 * GROUP], [0; 16], [0; 16 * GROUP]);
+    let again = &mut again[..exponents.len()];
+    let codes_again = &mut codes_again[..codes.len()];
+    (kernels.decode_rows)(format, exponents, codes, &mut values, GROUP);
+    let rounding = Rounding::HostNearestEven;
+    (kernels.f32.rows)(format, rounding, &values, GROUP, again, codes_again);
+    if exponents == again && codes == codes_again {
+        return None;
+    }
+    let groups = |codes| <[u8]>::chunks_exact(codes, format.group_code_bytes());
+    let differs = |group: usize| {
+        exponents[group] != again[group]
+            || groups(codes).nth(group) != groups(codes_again).nth(group)
+    };
+    let group = (0..exponents.len()).find(|&group| differs(group))?;
+    Some((group, again[group]))
 }

@@ -4,9 +4,35 @@ use std::ops::Range;
 
 use crate::arch::{self, Kernels};
 use crate::face::{Face, packed_faces, packed_faces_mut};
+use crate::strided::Strided;
 use crate::{BlockFormat, FormatError, GROUP, Isa, Packing, Source, TileGrid, TileShape};
 
 /// Packs and unpacks with the kernels of one instruction set. The bytes do not depend on which.
+///
+/// A linear layer's weight, `[outputs, inputs]`, packed as ttnn stores it and written band by band:
+///
+/// ```
+/// use bfp_format::tensorbin::{DataType, Header, Layout};
+/// use bfp_format::{BlockFormat, Codec, Packing, TileGrid, TileShape, first_non_finite};
+///
+/// let (outputs, inputs) = (96, 2000);
+/// let weights = vec![0.25f32; outputs * inputs];
+/// assert_eq!(first_non_finite(&weights), None);
+///
+/// let packing = Packing::new(BlockFormat::Bfp4);
+/// let grid = TileGrid::new(&[inputs, outputs], packing.tile)?;
+/// let tile_row = grid.tile_columns() * packing.format.tile_bytes(packing.tile);
+/// let header = Header::new(DataType::BFloat4B, Layout::TILE, &[inputs, outputs])?;
+/// let mut file = header.to_bytes()?;
+/// for start in (0..grid.tile_rows()).step_by(32) {
+///     let rows = start..(start + 32).min(grid.tile_rows());
+///     let mut band = vec![0; rows.len() * tile_row];
+///     Codec::default().pack_transposed_band(&weights, outputs, inputs, rows, packing, &mut band)?;
+///     file.extend(band);
+/// }
+/// # assert_eq!(bfp_format::tensorbin::TensorFile::parse(file)?.values()?.elements, weights);
+/// # Ok::<(), bfp_format::FormatError>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Codec {
     kernels: &'static Kernels,
@@ -345,63 +371,6 @@ pub fn unpack_into(
     values: &mut [f32],
 ) -> Result<(), FormatError> {
     Codec::default().unpack_into(bytes, shape, format, tile, values)
-}
-
-/// Tile rows of a transpose that are encoded together. Each takes 32 neighbours of a stored row: one at a time, nearly
-/// every read is of another page (4096 x 12288 of bf16: 1.1 GB/s against 2.1 with 32).
-const TRANSPOSED_TILE_ROWS: usize = 32;
-
-/// The matrices of a grid in memory: row-major, or each stored as its transpose.
-#[derive(Clone, Copy)]
-struct Strided<'a, S> {
-    values: &'a [S],
-    matrix_step: usize,
-    row_step: usize,
-    column_step: usize,
-}
-
-impl<'a, S> Strided<'a, S> {
-    fn rows_of(values: &'a [S], grid: &TileGrid) -> Self {
-        let matrix_step = grid.rows() * grid.columns();
-        Self {
-            values,
-            matrix_step,
-            row_step: grid.columns(),
-            column_step: 1,
-        }
-    }
-
-    fn columns_of(values: &'a [S], grid: &TileGrid) -> Self {
-        let matrix_step = grid.rows() * grid.columns();
-        Self {
-            values,
-            matrix_step,
-            row_step: 1,
-            column_step: grid.rows(),
-        }
-    }
-
-    /// The order to encode tiles in, so that neighbours in memory are read together: as they lie, or where the matrix is
-    /// stored as its transpose, down some tile rows before the next column.
-    fn order(&self, tiles: usize, tile_columns: usize) -> impl Iterator<Item = usize> + use<S> {
-        let rows = tiles.checked_div(tile_columns).unwrap_or(0);
-        let step: usize = if self.column_step == 1 {
-            1
-        } else {
-            TRANSPOSED_TILE_ROWS
-        };
-        (0..rows).step_by(step).flat_map(move |first| {
-            let block = first..(first + step).min(rows);
-            (0..tile_columns)
-                .flat_map(move |column| block.clone().map(move |row| row * tile_columns + column))
-        })
-    }
-
-    fn index(&self, face: &Face, row: usize, column: usize) -> usize {
-        face.matrix * self.matrix_step
-            + (face.rows.start + row) * self.row_step
-            + (face.columns.start + column) * self.column_step
-    }
 }
 
 pub(crate) fn expect_values(

@@ -34,14 +34,15 @@ impl fmt::Display for NonFiniteKind {
     }
 }
 
+/// Values looked at without a branch; only the chunk with the culprit is searched.
+const CHUNK: usize = 1024;
+
 /// The first NaN or infinity of `values`.
 ///
 /// The codec takes either as ttnn does, and they ruin the 15 other elements of their group: whoever makes files
 /// asks this first.
 pub fn first_non_finite<S: Source>(values: &[S]) -> Option<NonFinite> {
     let finite = |value: &S| value.widen().is_finite();
-    // Chunks keep the search branch-free; only the chunk with the culprit is looked at twice.
-    const CHUNK: usize = 1024;
     let chunk = values
         .chunks(CHUNK)
         .position(|chunk| !chunk.iter().fold(true, |all, value| all & finite(value)))?;

@@ -18,6 +18,7 @@ mod grid;
 mod packing;
 mod rounding;
 mod source;
+mod strided;
 pub mod tensorbin;
 mod tile;
 mod tilize;

@@ -1,7 +1,10 @@
 //! Every kernel of every instruction set present equals the scalar definition, bit for bit.
 
 use bfp_format::definition::{decode_value, encode_group, pack_codes};
-use bfp_format::{BlockFormat, Codec, GROUP, Isa, Packing, Rounding, Source, TileGrid, TileShape};
+use bfp_format::{
+    BlockFormat, Codec, GROUP, Isa, Packing, Rounding, Source, TileGrid, TileShape,
+    first_not_canonical, pack, unpack,
+};
 use half::bf16;
 use proptest::prelude::*;
 
@@ -143,6 +146,23 @@ proptest! {
             let values = codec.unpack(&bytes, &[rows, columns], format, tile).unwrap();
             prop_assert!(bits(&values) == bits(&scalar), "{}", codec.isa());
         }
+    }
+
+    #[test]
+    fn canonical_is_what_packing_again_keeps(
+        format in prop::sample::select(BlockFormat::ALL.to_vec()),
+        values in prop::collection::vec(number(), 64 * 32),
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..3),
+    ) {
+        let (shape, tile) = ([64, 32], TileShape::T32);
+        let mut bytes = pack(&values, &shape, format).unwrap();
+        for (at, value) in changes {
+            let at = at.index(bytes.len());
+            bytes[at] = value;
+        }
+        let found = first_not_canonical(&bytes, &shape, format, tile).unwrap();
+        let again = pack(&unpack(&bytes, &shape, format, tile).unwrap(), &shape, format).unwrap();
+        prop_assert_eq!(found.is_none(), again == bytes, "{:?}", found);
     }
 
     #[test]
