@@ -227,10 +227,12 @@ mod tests {
     #[test]
     fn drafting_comes_back_when_the_text_changes() {
         let mut policy = Adaptive::new(AdaptiveConfig::default());
-        let bad = world(&mut policy, 100, 1150, 0);
+        let bad = world(&mut policy, 100, 1500, 0);
         assert_eq!(drafted(&bad), 16 + 16);
-        let good = world(&mut policy, 600, 1150, 9);
-        assert!(drafted(&good) > 400, "{}", drafted(&good));
+        // The pause that follows lasts 128 steps; one trial must do then, whatever the one before had cost.
+        let good = world(&mut policy, 600, 1500, 6);
+        assert_eq!(drafted(&good[..132]), 0);
+        assert_eq!(drafted(&good[132..]), 600 - 132 - 4);
     }
 
     #[test]

@@ -36,9 +36,7 @@ impl<T: Target, D: Drafter<T>> Decoder<T, D> {
         self.buffers.emitted.clear();
         self.buffers.block.clear();
         self.buffers.drafts.clear();
-        if settled > 0 {
-            self.propose()?;
-        }
+        self.propose()?;
         let mut round = Round {
             decoder: self,
             settled,
@@ -49,7 +47,7 @@ impl<T: Target, D: Drafter<T>> Decoder<T, D> {
         Ok(Some(round))
     }
 
-    /// Fills the block: the anchor, and what the drafter makes of it.
+    /// Fills the block: the anchor, and what the drafter makes of it. Before the first token there is no anchor, and nothing to fill.
     fn propose(&mut self) -> Result<(), SpecError<T::Error>> {
         let Some(sequence) = &mut self.sequence else {
             return Err(SpecError::NoSequence);

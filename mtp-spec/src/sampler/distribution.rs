@@ -1,4 +1,4 @@
-use super::select::{Candidate, all, argmax, largest};
+use super::select::{Candidate, argmax, collect, largest};
 use super::{RowError, SamplerConfig};
 use crate::math::{exp, ln};
 use crate::noise::{gumbel_bound, gumbel_of};
@@ -19,6 +19,7 @@ pub struct Distribution {
     probabilities: Vec<f64>,
     row: Vec<f32>,
     peaks: Vec<f32>,
+    sums: Vec<[f64; 4]>,
 }
 
 impl Distribution {
@@ -143,6 +144,7 @@ impl Distribution {
             self.candidates.push(best);
             return Ok(());
         }
+        let lowest = ln(f64::from(config.min_p));
         let some = config.top_k > 0 && config.top_k < row.len();
         if some {
             largest(row, config.top_k, &mut self.peaks, &mut self.candidates);
@@ -157,64 +159,90 @@ impl Distribution {
                 let mass = weights.sum::<f64>();
                 self.cut(wanted * mass);
             } else {
-                self.nucleus(row, wanted * mass(row, self.peak, self.sharpness));
+                self.nucleus(row, wanted);
             }
         } else if !some {
-            all(row, &mut self.candidates);
+            // What lies far below `min_p` need not be collected.
+            let floor = self.floor(0.125 - lowest);
+            collect(row, floor, &mut self.candidates, |_| true);
         }
         if config.min_p > 0.0 {
-            let floor = ln(f64::from(config.min_p));
             let (peak, sharpness) = (self.peak, self.sharpness);
             self.candidates
-                .retain(|candidate| exponent(candidate.logit, peak, sharpness) >= floor);
+                .retain(|candidate| exponent(candidate.logit, peak, sharpness) >= lowest);
         }
         self.candidates
             .sort_unstable_by_key(|candidate| candidate.token);
         Ok(())
     }
 
-    /// `top_p` of a whole row: the fewest most likely tokens whose weights reach `goal`.
+    /// `top_p` of a whole row: the fewest most likely tokens whose weights reach that share of all weights.
     ///
-    /// The nucleus is looked for among the tokens near the peak, then among more and more: the result is that of sorting the row.
-    fn nucleus(&mut self, row: &[f32], goal: f64) {
-        for depth in [4.0, 8.0, 16.0, f64::INFINITY] {
-            #[expect(
-                clippy::cast_possible_truncation,
-                reason = "any floor near the wanted one will do"
-            )]
-            let floor = (f64::from(self.peak) - depth / self.sharpness) as f32;
-            self.candidates.clear();
-            let near = row
-                .iter()
-                .enumerate()
-                .filter(|&(_, &logit)| logit >= floor && logit > f32::NEG_INFINITY);
-            self.candidates
-                .extend(near.map(|(index, &logit)| Candidate {
-                    token: TokenId::at(index),
-                    logit,
-                }));
-            self.candidates.sort_unstable_by(Candidate::order);
-            if self.cut(goal) {
-                return;
+    /// Nothing is sorted but the tokens around the cut: weights are summed by ranges of likelihood, and only the range in which the goal is reached
+    /// is looked into. The sums run over the ranges from the most likely down, each in four strided parts by ascending id.
+    fn nucleus(&mut self, row: &[f32], top_p: f64) {
+        let (peak, sharpness) = (self.peak, self.sharpness);
+        // Tokens in a row often share a range: four sums for each keep one addition from waiting for the other.
+        let partial = &mut self.sums;
+        partial.clear();
+        partial.resize(RANGES, [0.0; 4]);
+        for logits in row.chunks(WEIGHED_TOGETHER) {
+            let mut weights = [0.0; WEIGHED_TOGETHER];
+            for (weight, &logit) in weights.iter_mut().zip(logits) {
+                *weight = exp(exponent(logit, peak, sharpness));
             }
+            for (i, (weight, &logit)) in weights.iter().zip(logits).enumerate() {
+                partial[range(exponent(logit, peak, sharpness))][i % 4] += weight;
+            }
+        }
+        let sums = partial.iter().map(|[a, b, c, d]| (a + b) + (c + d));
+        let goal = top_p * sums.clone().sum::<f64>();
+        let mut reached = 0.0;
+        let Some(around) = sums.clone().position(|sum| {
+            let within = reached + sum >= goal;
+            reached += if within { 0.0 } else { sum };
+            within
+        }) else {
+            // The goal is all there is, but for rounding.
+            return collect(row, f32::NEG_INFINITY, &mut self.candidates, |_| true);
+        };
+        // One range further down for the rounding. The last range is open.
+        let depth = if around + 1 < RANGES {
+            (around + 2) as f64 / 8.0
+        } else {
+            f64::INFINITY
+        };
+        let floor = self.floor(depth);
+        collect(row, floor, &mut self.candidates, |candidate| {
+            range(exponent(candidate.logit, peak, sharpness)) == around
+        });
+        self.candidates.sort_unstable_by(Candidate::order);
+        self.cut(goal - reached);
+        if let Some(&last) = self.candidates.last() {
+            collect(row, last.logit, &mut self.candidates, |candidate| {
+                candidate.order(&last).is_le()
+            });
         }
     }
 
-    /// Keeps the first candidates, at least one, until their weights reach `goal`. They are sorted by likelihood. Returns whether it was reached.
-    fn cut(&mut self, goal: f64) -> bool {
+    /// Keeps the first candidates, at least one, until their weights reach `goal`; all when they do not. They are sorted by likelihood.
+    fn cut(&mut self, goal: f64) {
         let mut reached = 0.0;
-        for kept in 0..self.candidates.len() {
-            reached += exp(exponent(
-                self.candidates[kept].logit,
-                self.peak,
-                self.sharpness,
-            ));
-            if reached >= goal {
-                self.candidates.truncate(kept + 1);
-                return true;
-            }
-        }
-        false
+        let last = self.candidates.iter().position(|candidate| {
+            reached += exp(exponent(candidate.logit, self.peak, self.sharpness));
+            reached >= goal
+        });
+        self.candidates
+            .truncate(last.map_or(usize::MAX, |last| last + 1));
+    }
+
+    /// A logit below that of every token whose exponent is above `-depth` by more than a rounding. (Rounding is monotone, and those logits are f32 already.)
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "the rounding is accounted for"
+    )]
+    fn floor(&self, depth: f64) -> f32 {
+        (f64::from(self.peak) - depth / self.sharpness) as f32
     }
 
     /// Lends the scratch row.
@@ -226,6 +254,22 @@ impl Distribution {
     pub(super) fn return_row(&mut self, row: Vec<f32>) {
         self.row = row;
     }
+}
+
+/// Ranges of likelihood by which [`Distribution::nucleus`] sums: eighths of a natural logarithm, the last one open.
+const RANGES: usize = 512;
+/// Weights computed in one loop, which the compiler vectorises.
+const WEIGHED_TOGETHER: usize = 64;
+
+/// The range of likelihood that an exponent lies in. A larger exponent never lies in a later range.
+#[inline]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "an exponent is 0 or less, and the cast saturates"
+)]
+fn range(exponent: f64) -> usize {
+    ((exponent * -8.0) as usize).min(RANGES - 1)
 }
 
 /// The natural logarithm of a weight: 0 at the peak, less elsewhere.

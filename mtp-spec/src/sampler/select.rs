@@ -109,22 +109,7 @@ pub(crate) fn largest(row: &[f32], count: usize, peaks: &mut Vec<f32>, out: &mut
         });
         floor = nth;
     }
-    for (i, block_logits) in row.chunks(block).enumerate() {
-        if peak(block_logits).0 < floor {
-            continue;
-        }
-        let start = i * block;
-        out.extend(
-            block_logits
-                .iter()
-                .enumerate()
-                .filter(|&(_, &logit)| logit >= floor && logit > f32::NEG_INFINITY)
-                .map(|(offset, &logit)| Candidate {
-                    token: TokenId::at(start + offset),
-                    logit,
-                }),
-        );
-    }
+    collect(row, floor, out, |_| true);
     if out.len() > count {
         out.select_nth_unstable_by(count - 1, Candidate::order);
         out.truncate(count);
@@ -132,18 +117,30 @@ pub(crate) fn largest(row: &[f32], count: usize, peaks: &mut Vec<f32>, out: &mut
     out.sort_unstable_by(Candidate::order);
 }
 
-/// Every token above minus infinity into `out`, which is cleared, by ascending id.
-pub(crate) fn all(row: &[f32], out: &mut Vec<Candidate>) {
+/// The tokens above minus infinity that `keep` wants into `out`, which is cleared, by ascending id. None that it wants is below `floor`: a hint by
+/// which most blocks are passed over.
+pub(crate) fn collect(
+    row: &[f32],
+    floor: f32,
+    out: &mut Vec<Candidate>,
+    keep: impl Fn(&Candidate) -> bool,
+) {
     out.clear();
-    out.extend(
-        row.iter()
+    for (i, block) in row.chunks(BLOCK).enumerate() {
+        if floor > f32::NEG_INFINITY && peak(block).0 < floor {
+            continue;
+        }
+        let start = i * BLOCK;
+        let possible = block
+            .iter()
             .enumerate()
-            .filter(|&(_, &logit)| logit > f32::NEG_INFINITY)
-            .map(|(index, &logit)| Candidate {
-                token: TokenId::at(index),
-                logit,
-            }),
-    );
+            .filter(|&(_, &logit)| logit >= floor && logit > f32::NEG_INFINITY);
+        let candidates = possible.map(|(offset, &logit)| Candidate {
+            token: TokenId::at(start + offset),
+            logit,
+        });
+        out.extend(candidates.filter(&keep));
+    }
 }
 
 /// The first logit of a row that is NaN or plus infinity.
@@ -163,7 +160,7 @@ mod tests {
 
     fn sorted(row: &[f32]) -> Vec<Candidate> {
         let mut all_of_it = Vec::new();
-        all(row, &mut all_of_it);
+        collect(row, f32::NEG_INFINITY, &mut all_of_it, |_| true);
         all_of_it.sort_by(Candidate::order);
         all_of_it
     }

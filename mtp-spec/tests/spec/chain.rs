@@ -294,6 +294,12 @@ fn ties_go_to_the_lowest_id() {
         [1, 2, 3]
     );
     assert_eq!(shaped(&[0.0, -0.0], SamplerConfig::greedy()), [0]);
+    // A nucleus that is reached exactly is reached.
+    let half = SamplerConfig {
+        top_p: 0.5,
+        ..config()
+    };
+    assert_eq!(shaped(&[1.0, 1.0], half), [0]);
 }
 
 #[test]

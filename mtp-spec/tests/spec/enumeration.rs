@@ -21,6 +21,8 @@ struct Walk {
     most_drafts: usize,
     /// Drafts accepted, over all paths.
     accepted: u64,
+    /// The mean number of drafts accepted.
+    mean_accepted: f64,
 }
 
 struct Case {
@@ -100,6 +102,7 @@ impl Case {
             walk.paths += 1;
             walk.most_drafts = walk.most_drafts.max(decoder.statistics().by_place.len());
             walk.accepted += decoder.statistics().accepted;
+            walk.mean_accepted += path.probability() * decoder.statistics().accepted as f64;
             if !path.advance() {
                 return walk;
             }
@@ -232,7 +235,7 @@ fn a_draft_row_about_some_tokens_only_does_not_bend_the_distribution() {
     }
 }
 
-/// The stored numeric cases, through the whole decoder: p and q as logits. (The numbers themselves are checked where the rule stands.)
+/// The stored numeric cases, through the whole decoder: p and q as logits.
 #[test]
 #[expect(clippy::cast_possible_truncation, reason = "logits are f32")]
 fn the_stored_cases_hold_in_the_decoder() {
@@ -255,11 +258,22 @@ fn the_stored_cases_hold_in_the_decoder() {
         whole.drafter = table(&q);
         whole.max_tokens = 3;
         let plain = whole.plain();
-        for (choice, kind) in [
-            (DraftChoice::Sampled, Kind::Head(whole.drafter.clone())),
-            (DraftChoice::Argmax, Kind::Told(vec![draft; 9], 0)),
+        for (choice, kind, accepted) in [
+            (
+                DraftChoice::Sampled,
+                Kind::Head(whole.drafter.clone()),
+                &case["sampled"]["expected_acceptance"],
+            ),
+            (
+                DraftChoice::Argmax,
+                Kind::Told(vec![draft; 9], 0),
+                &case["onehot"]["accept_probability"],
+            ),
         ] {
             let walk = whole.speculative(1, choice, &kind);
+            // Three tokens, of which the second is drafted once. The f32 logits move a probability by up to 1e-6.
+            let accepted = accepted.as_f64().unwrap();
+            assert!((walk.mean_accepted - accepted).abs() < 3e-6, "{walk:?}");
             assert_eq!(walk.most_drafts, 1);
             same(
                 &plain,

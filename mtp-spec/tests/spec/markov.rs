@@ -38,6 +38,15 @@ impl Table {
         }
     }
 
+    /// A table in which each token is followed by the next, and the last by the first.
+    pub(crate) fn cycle(vocab: usize) -> Self {
+        let mut rows = vec![0.0; vocab * vocab * vocab];
+        for (pair, row) in rows.chunks_mut(vocab).enumerate() {
+            row[(pair + 1) % vocab] = 9.0;
+        }
+        Self { vocab, rows }
+    }
+
     /// The row behind a sequence. Before the first token stands token 0.
     pub(crate) fn row(&self, tokens: &[TokenId]) -> &[f32] {
         let back = |n: usize| tokens.len().checked_sub(n).map_or(0, |i| tokens[i].index());

@@ -4,7 +4,7 @@ use crate::drafters::{Head, Kind};
 use crate::markov::{Markov, Table};
 use mtp_spec::{
     Acceptance, DecodeOptions, Decoder, Emitted, Finish, LogprobOptions, LogprobSource, NoDraft,
-    Sampler, SamplerConfig, SpecError, Target, TokenId, TokenLogprobs,
+    PromptLookup, Sampler, SamplerConfig, SpecError, Target, TokenId, TokenLogprobs,
 };
 
 const VOCAB: usize = 10;
@@ -399,4 +399,22 @@ fn statistics_tell_drafts_by_place() {
     assert_eq!(statistics.tokens_per_round(), Some(4.0));
     assert_eq!(statistics.acceptance(), Some(1.0));
     assert_eq!(decoder.finish(), Some(Finish::MaxTokens));
+}
+
+#[test]
+fn a_lookup_copies_on_into_its_own_copy() {
+    let sampler = Sampler::new(SamplerConfig::greedy(), 3).unwrap();
+    let mut options = DecodeOptions::new(sampler);
+    options.drafts = 8;
+    options.max_tokens = 10;
+    let mut decoder = Decoder::new(Markov::new(Table::cycle(3)), PromptLookup::default());
+    // The anchor will be 0: "2 0" stands at the beginning, and only four tokens behind it are known.
+    decoder.start(&[2, 0, 1, 2].map(TokenId), options).unwrap();
+    decoder.step().unwrap();
+    let step = decoder.step().unwrap();
+    assert_eq!((step.drafted, step.accepted), (8, 8));
+    assert_eq!(
+        decoder.output(),
+        [0, 1, 2, 0, 1, 2, 0, 1, 2, 0].map(TokenId)
+    );
 }
