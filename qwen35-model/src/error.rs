@@ -109,6 +109,9 @@ pub enum ModelError {
     /// Drafting was asked of a model without an MTP head.
     #[error("this model has no MTP head to draft with")]
     NoMtpHead,
+    /// The package's files are not as they were when it was verified.
+    #[error(transparent)]
+    Package(#[from] native_manifest::ManifestError),
     /// The device failed.
     #[error(transparent)]
     Device(#[from] DeviceError),

@@ -158,6 +158,7 @@ mod tests {
         let wrapped = marks.wrap("u");
         let (cut, _) = wrapped.split_at(wrapped.len() - 4);
         assert_eq!(marks.trace(cut), None);
+        assert_eq!(marks.trace(&format!("a{}b", marks.close)), None);
         let reversed: String = wrapped.chars().rev().collect();
         assert_eq!(marks.trace(&reversed), None);
     }

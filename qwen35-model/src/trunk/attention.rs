@@ -35,8 +35,8 @@ impl<B: Backend> AttentionLayer<B> {
             k: project("self_attn.k_proj.weight", config.kv_width())?,
             v: project("self_attn.v_proj.weight", config.kv_width())?,
             o: device.load(source.matrix(&name("self_attn.o_proj.weight"), out)?)?,
-            q_norm: super::load::one_plus(device, source, &name("self_attn.q_norm.weight"), head)?,
-            k_norm: super::load::one_plus(device, source, &name("self_attn.k_norm.weight"), head)?,
+            q_norm: super::load::norm_scale(device, source, &name("self_attn.q_norm.weight"), head)?,
+            k_norm: super::load::norm_scale(device, source, &name("self_attn.k_norm.weight"), head)?,
         })
     }
 

@@ -71,7 +71,7 @@ impl<B: Backend> Model<B> {
         Ok(Self {
             embed: dev.load(source.table(names::EMBED, config.vocab, config.hidden)?)?,
             layers,
-            norm: one_plus(dev, source, names::NORM, config.hidden)?,
+            norm: norm_scale(dev, source, names::NORM, config.hidden)?,
             head: dev.load(source.matrix(head_name, head)?)?,
             frequencies: upload(dev, &rope_frequencies(config.rope_theta, config.rotary_dim))?,
             mtp,
@@ -90,24 +90,24 @@ fn load_layer<B: Backend>(
 ) -> Result<Layer<B>, ModelError> {
     let name = |part: &str| names::layer(index, part);
     Ok(Layer {
-        input_norm: one_plus(device, source, &name("input_layernorm.weight"), config.hidden)?,
+        input_norm: norm_scale(device, source, &name("input_layernorm.weight"), config.hidden)?,
         mixer: match kind {
             LayerKind::Delta => Mixer::Delta(DeltaLayer::load(device, config, source, &name)?),
             LayerKind::Attention => Mixer::Attention(AttentionLayer::load(device, config, source, &name)?),
         },
-        post_norm: one_plus(device, source, &name("post_attention_layernorm.weight"), config.hidden)?,
+        post_norm: norm_scale(device, source, &name("post_attention_layernorm.weight"), config.hidden)?,
         mlp: Mlp::load(device, config, source, &name)?,
     })
 }
 
-/// A zero-centred norm weight as the scale that the device multiplies by, `1 + w`.
-pub(super) fn one_plus<B: Backend>(
+/// A norm weight as the scale that the device multiplies by: `1 + w` where it is stored zero-centred.
+pub(super) fn norm_scale<B: Backend>(
     device: &B,
     source: &dyn TensorSource,
     name: &str,
     width: usize,
 ) -> Result<B::Buf<f32>, ModelError> {
-    let scale: Vec<f32> = source.vector(name, &[width])?.into_iter().map(|w| 1.0 + w).collect();
+    let scale: Vec<f32> = source.vector(name, &[width])?.into_iter().map(|w| source.norm_offset() + w).collect();
     upload(device, &scale)
 }
 

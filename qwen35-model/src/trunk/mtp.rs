@@ -6,7 +6,7 @@
 use tt_device::{Backend, MatrixShape, Ops};
 
 use super::attention::AttentionLayer;
-use super::load::one_plus;
+use super::load::norm_scale;
 use super::mlp::Mlp;
 use super::pass::{LogitsWanted, check_tokens};
 use super::workspace::Workspace;
@@ -44,7 +44,7 @@ pub struct DraftRows<'a, B: Backend> {
 impl<B: Backend> MtpHead<B> {
     pub(super) fn load(device: &B, config: &ModelConfig, source: &dyn TensorSource) -> Result<Self, ModelError> {
         let name = |part: &str| names::mtp(&format!("layers.0.{part}"));
-        let norm = |name: &str| one_plus(device, source, name, config.hidden);
+        let norm = |name: &str| norm_scale(device, source, name, config.hidden);
         let fc = MatrixShape { inputs: 2 * config.hidden, outputs: config.hidden };
         Ok(Self {
             fc: device.load(source.matrix(&names::mtp("fc.weight"), fc)?)?,

@@ -98,7 +98,7 @@ impl Checkpoint {
     /// Opens a folder with `model.safetensors`, or shards named by `model.safetensors.index.json`.
     ///
     /// # Errors
-    /// [`ModelError::Read`] for a file that cannot be read, [`ModelError::Safetensors`] for one that is
+    /// [`ModelError::Read`] or [`ModelError::Package`] for a file that cannot be read, [`ModelError::Safetensors`] for one that is
     /// malformed, is not there though the index names it, or repeats a tensor.
     pub fn open(folder: &Path) -> Result<Self, ModelError> {
         let index = folder.join("model.safetensors.index.json");
@@ -110,7 +110,7 @@ impl Checkpoint {
         };
         let files = paths
             .into_iter()
-            .map(|path| map(&path).map(|bytes| (path, bytes)))
+            .map(|path| native_manifest::map_file(&path).map(|bytes| (path, bytes)))
             .collect::<Result<Vec<_>, _>>()?;
         Self::from_files(folder.display().to_string(), files)
     }
@@ -254,8 +254,4 @@ fn shards(folder: &Path, index: &Path) -> Result<Vec<PathBuf>, ModelError> {
         names.insert(name);
     }
     Ok(names.into_iter().map(|name| folder.join(name)).collect())
-}
-
-fn map(path: &Path) -> Result<Bytes, ModelError> {
-    fs::read(path).map(Bytes::from).map_err(|source| ModelError::Read { path: path.to_owned(), source })
 }

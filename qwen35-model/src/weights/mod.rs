@@ -1,10 +1,12 @@
 //! Where weights come from: a native package, or a Hugging Face folder.
 
 mod checkpoint;
+mod package;
 mod requantized;
 mod tiles;
 
 pub use checkpoint::{Checkpoint, RawTensor, SourceType};
+pub use package::PackageWeights;
 pub use requantized::Requantized;
 pub use tiles::transposed_tiles;
 
@@ -24,6 +26,12 @@ pub trait TensorSource: Debug {
 
     /// Whether the tensor is there.
     fn contains(&self, name: &str) -> bool;
+
+    /// What is added to the weights of plain norms: 1 where they are stored zero-centred, as the official
+    /// checkpoints do.
+    fn norm_offset(&self) -> f32 {
+        1.0
+    }
 
     /// A linear's weight, logically `[outputs, inputs]` in a checkpoint, as `[inputs, outputs]` tiles.
     ///

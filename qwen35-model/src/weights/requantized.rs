@@ -33,6 +33,10 @@ impl TensorSource for Requantized<'_> {
         self.source.contains(name)
     }
 
+    fn norm_offset(&self) -> f32 {
+        self.source.norm_offset()
+    }
+
     fn matrix(&self, name: &str, shape: MatrixShape) -> Result<WeightView, ModelError> {
         let stored = self.source.matrix(name, shape)?;
         let tiles = match stored.format() {

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use native_manifest::{Snapshot, Verified, VerifyOptions};
 use qwen35_model::trunk::{DraftWeights, LoadOptions, Workspace};
 use qwen35_model::weights::Checkpoint;
 use qwen35_model::{Model, ModelConfig};
@@ -74,4 +75,17 @@ pub(crate) fn rms(a: &[f32], b: &[f32]) -> f32 {
 
 pub(crate) fn argmax(row: &[f32]) -> usize {
     tt_device::reference::elementwise::argmax(row)
+}
+
+/// The demo package of this repository, verified.
+pub(crate) fn demo_package() -> Snapshot<Verified> {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../assets/demo-package");
+    Snapshot::open(folder).unwrap().verify(&VerifyOptions::default(), &()).unwrap().0
+}
+
+/// The ids of the first window of 512 tokens of a held-out text.
+pub(crate) fn first_window(set: &str) -> Vec<u32> {
+    let text = std::fs::read(testdata("qwen35/tiny/eval/first_windows.json")).unwrap();
+    let windows: serde_json::Value = serde_json::from_slice(&text).unwrap();
+    serde_json::from_value(windows[set]["ids"].clone()).unwrap()
 }
