@@ -211,7 +211,7 @@ mod tests {
         ] {
             match of(&pair) {
                 Err(ManifestError::SameName { first, second }) => {
-                    assert_eq!([first.as_str(), second.as_str()], pair)
+                    assert_eq!([first.as_str(), second.as_str()], pair);
                 }
                 other => panic!("{pair:?}: {other:?}"),
             }

@@ -23,6 +23,8 @@ pub mod schema;
 mod snapshot;
 mod stored;
 mod sums;
+#[cfg(feature = "testing")]
+pub mod testing;
 mod verify;
 mod writer;
 

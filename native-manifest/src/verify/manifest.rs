@@ -14,6 +14,7 @@ use crate::schema::{
     RELEASE_FILE, TensorRecord, TensorTotals,
 };
 use crate::snapshot::{Claimed, Snapshot};
+use crate::stored::StoredLayout;
 
 /// Room for the header of a tensor file. Those of one shard have below 1 KiB.
 const MAX_HEADER_BYTES: u64 = 1 << 20;
@@ -65,7 +66,7 @@ impl Snapshot<Claimed> {
             let text = |totals: crate::inventory::Totals| {
                 format!("{} files of {} bytes", totals.files, totals.bytes)
             };
-            let finding = Finding::new(FindingKind::Total, "totals", text(claimed), text(found));
+            let finding = Finding::new(FindingKind::Total, "totals", text(found), text(claimed));
             findings.push(finding.in_file(RELEASE_FILE));
         }
         let listed = release.inventory.entry(MANIFEST_FILE);
@@ -266,6 +267,14 @@ fn record_findings(tensor: &TensorRecord) -> Vec<Finding> {
         ));
         return findings;
     };
+    if tensor.dtype.block_format().is_some() && tensor.layout != StoredLayout::Tile {
+        findings.push(schema(
+            "layout",
+            "tile-32x32 for a block format",
+            tensor.layout.to_string(),
+        ));
+        return findings;
+    }
     match plausible_bytes(tensor) {
         Err(error) => findings.push(schema("shape", "one that can be stored", error.to_string())),
         Ok(range) if !range.contains(&tensor.bytes) => {

@@ -1,0 +1,11 @@
+//! Packages written, read, checked and spoilt.
+
+#![expect(clippy::unwrap_used, reason = "in a test, the panic is the message")]
+
+mod attacks;
+mod harness;
+mod proofs;
+mod schema_files;
+mod snapshots;
+mod tampering;
+mod writers;
