@@ -17,7 +17,8 @@ fn sequence(len: usize, mut state: u64) -> Vec<f32> {
         state = state
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1_442_695_040_888_963_407);
-        f32::from(u16::try_from(state >> 48).unwrap()) / 32768.0 - 1.0
+        let [.., low, high] = state.to_le_bytes();
+        f32::from(u16::from_le_bytes([low, high])) / 32768.0 - 1.0
     };
     (0..len)
         .map(|_| uniform() + uniform() + uniform() + uniform())

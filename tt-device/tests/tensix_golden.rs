@@ -2,6 +2,11 @@
 //!
 //! Origin of the data: `testdata/tensix/ORIGIN.md`.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "golden data that cannot be read is a failed test"
+)]
+
 use safetensors::SafeTensors;
 use tt_device::tensix::packing::round_to_bf16;
 use tt_device::tensix::{Accumulate, Fidelity, Kernel, MatmulShape, MatrixUnit, definition};

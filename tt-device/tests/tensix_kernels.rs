@@ -93,8 +93,8 @@ fn sequence(len: usize, mut state: u64) -> Vec<f32> {
         state = state
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1_442_695_040_888_963_407);
-        let sixteen = u16::try_from(state >> 48).unwrap();
-        truncate_to_bf16(f32::from(sixteen) / 32768.0 - 1.0)
+        let [.., low, high] = state.to_le_bytes();
+        truncate_to_bf16(f32::from(u16::from_le_bytes([low, high])) / 32768.0 - 1.0)
     };
     (0..len).map(|_| next()).collect()
 }
@@ -302,9 +302,11 @@ fn stored_tiles_multiply_as_the_values_they_hold() {
         let expected = bits(&defined(unit, &activations, &held, matmul));
         let weights = Weights::from_view(&view);
         assert_eq!(weights.shape(), shape);
-        let mut out = vec![f32::NAN; expected.len()];
-        unit.linear(&activations, &weights, &mut out);
-        assert_eq!(bits(&out), expected, "{format:?}");
+        for kernel in Kernel::available() {
+            let mut out = vec![f32::NAN; expected.len()];
+            unit.linear_with(kernel, &activations, &weights, &mut out);
+            assert_eq!(bits(&out), expected, "{format:?} {kernel:?}");
+        }
         results.push(expected);
     }
     // The unpacker truncates f32 to bf16: the last two are the same weights. All others differ.

@@ -214,17 +214,10 @@ impl MatrixUnit {
         column: usize,
         destinations: &mut [Destination],
     ) {
-        let mut scratch = [0; TILE * TILE];
         let mut parts = WeightParts::ZERO;
         for block in 0..weights.shape().tile_rows() {
-            let tile = weights.tile(block, column, &mut scratch);
-            kernel.accumulate(
-                self,
-                tile,
-                &mut parts,
-                activations.block(block),
-                destinations,
-            );
+            kernel.split(&mut parts, weights.tile(block, column));
+            kernel.accumulate(self, &parts, activations.block(block), destinations);
         }
     }
 }

@@ -1,13 +1,9 @@
 //! Weights as the unit reads them: tiles of bf16.
 
-use bfp_format::BlockFormat;
 use bytes::Bytes;
 
-use super::packing::unpack_bf16;
-use crate::weight::{FACE, MatrixShape, TILE, WeightFormat, WeightLayout, WeightView};
-
-/// Elements of a tile, rows (inputs) of 32 outputs.
-pub(super) type Tile = [u16; TILE * TILE];
+use super::kernels::Tile;
+use crate::weight::{MatrixShape, TILE, WeightFormat, WeightLayout, WeightView};
 
 /// A matrix `[inputs, outputs]` made ready for [`super::MatrixUnit::linear`].
 ///
@@ -23,7 +19,7 @@ pub struct Weights {
 #[derive(Clone, Debug)]
 enum Tiles {
     /// Tile columns outermost, so that one output tile reads its whole k in order.
-    Decoded(Vec<Tile>),
+    Decoded(Vec<[u16; TILE * TILE]>),
     /// Tiles row-major, as stored.
     Stored { format: WeightFormat, bytes: Bytes },
 }
@@ -83,16 +79,17 @@ impl Weights {
         self.shape
     }
 
-    /// The tile of inputs `32 row..` and outputs `32 column..`; `scratch` may hold it.
-    #[inline]
-    pub(super) fn tile<'a>(&'a self, row: usize, column: usize, scratch: &'a mut Tile) -> &'a Tile {
+    /// The tile of inputs `32 row..` and outputs `32 column..`.
+    pub(super) fn tile(&self, row: usize, column: usize) -> Tile<'_> {
         match &self.tiles {
-            Tiles::Decoded(tiles) => &tiles[column * self.shape.tile_rows() + row],
+            Tiles::Decoded(tiles) => Tile::Halves(&tiles[column * self.shape.tile_rows() + row]),
             Tiles::Stored { format, bytes } => {
                 let size = format.tile_bytes();
                 let at = (row * self.shape.tile_columns() + column) * size;
-                unpack_tile(*format, &bytes[at..at + size], scratch);
-                scratch
+                Tile::Stored {
+                    format: *format,
+                    bytes: &bytes[at..at + size],
+                }
             }
         }
     }
@@ -102,62 +99,4 @@ impl Weights {
 #[inline(always)]
 pub(super) const fn upper_half(value: f32) -> u16 {
     (value.to_bits() >> 16) as u16
-}
-
-/// Stored bytes of one tile, four faces, to rows of 32.
-fn unpack_tile(format: WeightFormat, bytes: &[u8], tile: &mut Tile) {
-    use BlockFormat::{Bfp2, Bfp4, Bfp8};
-    // A byte's elements lie from its low bits up.
-    let part = |byte: u8, at: usize, bits: usize| (byte >> (at * bits)) & (u8::MAX >> (8 - bits));
-    match format {
-        WeightFormat::Block(Bfp8) => {
-            unpack_blocks::<FACE>(bytes, tile, |exponent, codes| {
-                std::array::from_fn(|i| unpack_bf16(Bfp8, exponent, codes[i]))
-            });
-        }
-        WeightFormat::Block(Bfp4) => {
-            unpack_blocks::<{ FACE / 2 }>(bytes, tile, |exponent, codes| {
-                std::array::from_fn(|i| unpack_bf16(Bfp4, exponent, part(codes[i / 2], i % 2, 4)))
-            });
-        }
-        WeightFormat::Block(Bfp2) => {
-            unpack_blocks::<{ FACE / 4 }>(bytes, tile, |exponent, codes| {
-                std::array::from_fn(|i| unpack_bf16(Bfp2, exponent, part(codes[i / 4], i % 4, 2)))
-            });
-        }
-        WeightFormat::Bf16 => face_rows(tile, |row, out| {
-            let bytes = bytes[row * FACE * 2..].as_chunks().0;
-            for (out, bytes) in out.iter_mut().zip(bytes) {
-                *out = u16::from_le_bytes(*bytes);
-            }
-        }),
-        WeightFormat::F32 => face_rows(tile, |row, out| {
-            let bytes = bytes[row * FACE * 4..].as_chunks().0;
-            for (out, bytes) in out.iter_mut().zip(bytes) {
-                *out = upper_half(f32::from_le_bytes(*bytes));
-            }
-        }),
-    }
-}
-
-/// `ROW` bytes of codes and one exponent byte a face row.
-fn unpack_blocks<const ROW: usize>(
-    bytes: &[u8],
-    tile: &mut Tile,
-    unpack: impl Fn(u8, &[u8; ROW]) -> [u16; FACE],
-) {
-    let (exponents, codes) = bytes.split_at(TILE * TILE / FACE);
-    let codes = codes.as_chunks::<ROW>().0;
-    face_rows(tile, |row, out| *out = unpack(exponents[row], &codes[row]));
-}
-
-/// Visits the 64 face rows of a tile in stored order.
-fn face_rows(tile: &mut Tile, mut fill: impl FnMut(usize, &mut [u16; FACE])) {
-    let rows = tile.as_chunks_mut::<FACE>().0;
-    for face in 0..4 {
-        for row in 0..FACE {
-            let k = face / 2 * FACE + row;
-            fill(face * FACE + row, &mut rows[k * 2 + face % 2]);
-        }
-    }
 }

@@ -2,18 +2,23 @@
 
 use std::sync::OnceLock;
 
-use super::{ActivationRow, Destination, WeightParts, portable};
+use super::{ActivationRow, Destination, Tile, WeightParts, portable};
 use crate::Isa;
 use crate::tensix::{Accumulate, Fidelity, MatrixUnit};
-use crate::weight::TILE;
 
-type Run = fn(&[u16; TILE * TILE], &mut WeightParts, &[ActivationRow], &mut [Destination]);
+/// Adds one block of 32 k to all destinations, a row each.
+type Run = fn(&WeightParts, &[ActivationRow], &mut [Destination]);
 
-/// One function for each fidelity and accumulator.
-pub(super) type Table = [[Run; 2]; 4];
+/// The functions of one instruction set.
+pub(super) struct Table {
+    /// [`WeightParts::split`].
+    pub(super) split: fn(&mut WeightParts, Tile<'_>),
+    /// One for each fidelity and accumulator.
+    pub(super) run: [[Run; 2]; 4],
+}
 
-/// The table of `$run::<PHASES, F32>`.
-macro_rules! table {
+/// All instances of `$run::<PHASES, F32>`.
+macro_rules! instances {
     ($run:path) => {{
         use $run as run;
         [
@@ -24,9 +29,12 @@ macro_rules! table {
         ]
     }};
 }
-pub(super) use table;
+pub(super) use instances;
 
-static PORTABLE: Table = table!(portable::accumulate);
+static PORTABLE: Table = Table {
+    split: |parts, tile| parts.split(tile),
+    run: instances!(portable::accumulate),
+};
 
 /// An instruction set's form of the arithmetic. All give the same bits.
 #[derive(Clone, Copy)]
@@ -74,12 +82,16 @@ impl Kernel {
         self.name
     }
 
+    /// Takes a tile of weights apart.
+    pub(in crate::tensix) fn split(self, parts: &mut WeightParts, tile: Tile<'_>) {
+        (self.table.split)(parts, tile);
+    }
+
     /// Adds one block of 32 k to all `destinations`, a row each.
     pub(in crate::tensix) fn accumulate(
         self,
         unit: MatrixUnit,
-        tile: &[u16; TILE * TILE],
-        parts: &mut WeightParts,
+        parts: &WeightParts,
         rows: &[ActivationRow],
         destinations: &mut [Destination],
     ) {
@@ -93,7 +105,7 @@ impl Kernel {
             Accumulate::F32 => 0,
             Accumulate::Bf16 => 1,
         };
-        self.table[fidelity][accumulate](tile, parts, rows, destinations);
+        self.table.run[fidelity][accumulate](parts, rows, destinations);
     }
 }
 

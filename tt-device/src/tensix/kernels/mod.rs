@@ -11,11 +11,13 @@
 //!   special case for d = 0.
 
 mod dispatch;
+mod parts;
 mod portable;
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
 
 pub use dispatch::Kernel;
+pub(super) use parts::{Tile, WeightParts};
 
 use crate::weight::TILE;
 
@@ -60,50 +62,6 @@ impl ActivationRow {
 
 const fn twice(half: u16) -> u32 {
     (half as u32) << 16 | half as u32
-}
-
-/// A tile of weights taken apart, rows of 32 outputs.
-#[derive(Clone, Debug)]
-#[repr(C, align(64))]
-pub(super) struct WeightParts {
-    exponent: [[i16; TILE]; TILE],
-    /// Twice the mantissa's top 5 bits.
-    high: [[u16; TILE]; TILE],
-    /// Twice what a low phase reads.
-    low: [[u16; TILE]; TILE],
-    /// 1 or -1.
-    sign: [[i16; TILE]; TILE],
-}
-
-impl WeightParts {
-    pub(super) const ZERO: Self = Self {
-        exponent: [[ZERO_EXPONENT; TILE]; TILE],
-        high: [[0; TILE]; TILE],
-        low: [[0; TILE]; TILE],
-        sign: [[1; TILE]; TILE],
-    };
-
-    #[inline(always)]
-    fn split(&mut self, tile: &[u16; TILE * TILE]) {
-        for (k, halves) in tile.as_chunks::<TILE>().0.iter().enumerate() {
-            for (n, half) in halves.iter().enumerate() {
-                let field = (half >> 7) & 0xff;
-                let zero = field == 0;
-                self.exponent[k][n] = if zero {
-                    ZERO_EXPONENT
-                } else {
-                    field.cast_signed()
-                };
-                self.high[k][n] = if zero {
-                    0
-                } else {
-                    (0x80 | half & 0x7f) >> 3 << 1
-                };
-                self.low[k][n] = if zero { 0 } else { (half & 7) << 3 };
-                self.sign[k][n] = half.cast_signed() >> 15 | 1;
-            }
-        }
-    }
 }
 
 /// One row's destinations for 32 outputs, f32 bits.

@@ -20,12 +20,10 @@ type Lanes = [i32; LANES];
 
 /// Adds one block of 32 k to all `destinations`, a row each.
 pub(super) fn accumulate<const PHASES: usize, const F32: bool>(
-    tile: &[u16; TILE * TILE],
-    parts: &mut WeightParts,
+    parts: &WeightParts,
     rows: &[ActivationRow],
     destinations: &mut [Destination],
 ) {
-    parts.split(tile);
     for (row, destination) in rows.iter().zip(destinations) {
         for (at, bits) in destination
             .bits
@@ -75,15 +73,13 @@ fn products<const PHASES: usize>(
     k: usize,
     sums: &mut [Lanes; PHASES],
 ) -> Lanes {
-    let at = |values: &[[i16; TILE]; TILE], j: usize, lane: usize| {
-        i32::from(values[k + j][first + lane])
-    };
     let mut exponents = [[0; LANES]; GROUP];
     let mut top = [i32::MIN; LANES];
     for (j, exponents) in exponents.iter_mut().enumerate() {
         let exponent = low_half(row.exponent[k + j]);
+        let weights = parts.exponents(k + j);
         for lane in 0..LANES {
-            exponents[lane] = at(&parts.exponent, j, lane) + exponent;
+            exponents[lane] = i32::from(weights[first + lane]) + exponent;
             top[lane] = top[lane].max(exponents[lane]);
         }
     }
@@ -92,15 +88,10 @@ fn products<const PHASES: usize>(
         let activation = [low_half(row.high[k + j]), low_half(row.low[k + j])];
         for lane in 0..LANES {
             let distance = (top[lane] - exponents[lane]).min(31);
-            let sign = at(&parts.sign, j, lane) ^ turn;
+            let sign = i32::from(parts.signs(k + j)[first + lane]) ^ turn;
             for (phase, sums) in sums.iter_mut().enumerate() {
-                let weight = if phase & 1 == 0 {
-                    &parts.high
-                } else {
-                    &parts.low
-                };
-                let doubled = i32::from(weight[k + j][first + lane]) * activation[phase / 2];
-                let rounded = ((doubled >> distance) + 1) >> 1;
+                let weight = i32::from(parts.mantissas(phase, k + j)[first + lane]);
+                let rounded = (((weight * activation[phase / 2]) >> distance) + 1) >> 1;
                 sums[lane] += rounded * sign;
             }
         }

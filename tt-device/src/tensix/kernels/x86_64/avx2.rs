@@ -9,8 +9,8 @@
 
 use std::arch::x86_64::*;
 
-use super::super::dispatch::{Table, table};
-use super::super::{ActivationRow, Destination, WeightParts};
+use super::super::dispatch::{Table, instances};
+use super::super::{ActivationRow, Destination, Tile, WeightParts};
 use crate::tensix::Phase;
 use crate::tensix::definition::GROUP;
 use crate::weight::TILE;
@@ -18,31 +18,40 @@ use crate::weight::TILE;
 /// Outputs of one vector of 16-bit lanes.
 const LANES: usize = 16;
 
-static TABLE: Table = table!(accumulate);
+static TABLE: Table = Table {
+    split,
+    run: instances!(accumulate),
+};
 
 /// The table, where the CPU has AVX2.
 pub(super) fn table() -> Option<&'static Table> {
     is_x86_feature_detected!("avx2").then_some(&TABLE)
 }
 
+fn split(parts: &mut WeightParts, tile: Tile<'_>) {
+    #[target_feature(enable = "avx2")]
+    fn with_avx2(parts: &mut WeightParts, tile: Tile<'_>) {
+        parts.split(tile);
+    }
+    // SAFETY: only `TABLE` names this function, and `table` hands it out where AVX2 was detected.
+    unsafe { with_avx2(parts, tile) }
+}
+
 fn accumulate<const PHASES: usize, const F32: bool>(
-    tile: &[u16; TILE * TILE],
-    parts: &mut WeightParts,
+    parts: &WeightParts,
     rows: &[ActivationRow],
     destinations: &mut [Destination],
 ) {
     // SAFETY: only `TABLE` names this function, and `table` hands it out where AVX2 was detected.
-    unsafe { with_avx2::<PHASES, F32>(tile, parts, rows, destinations) }
+    unsafe { with_avx2::<PHASES, F32>(parts, rows, destinations) }
 }
 
 #[target_feature(enable = "avx2")]
 fn with_avx2<const PHASES: usize, const F32: bool>(
-    tile: &[u16; TILE * TILE],
-    parts: &mut WeightParts,
+    parts: &WeightParts,
     rows: &[ActivationRow],
     destinations: &mut [Destination],
 ) {
-    parts.split(tile);
     for (row, destination) in rows.iter().zip(destinations) {
         for (side, bits) in destination
             .bits
@@ -116,7 +125,7 @@ fn products<const PHASES: usize>(
 ) -> Group<PHASES> {
     let exponents: [__m256i; GROUP] = std::array::from_fn(|j| {
         _mm256_add_epi16(
-            words(&parts.exponent[k + j], first),
+            words(parts.exponents(k + j), first),
             broadcast(row.exponent[k + j]),
         )
     });
@@ -128,16 +137,13 @@ fn products<const PHASES: usize>(
     let mut sums = [zero; PHASES];
     for (j, exponent) in exponents.into_iter().enumerate() {
         let scale = power(_mm256_sub_epi16(top, exponent));
-        let sign = _mm256_xor_si256(words(&parts.sign[k + j], first), broadcast(row.turn[k + j]));
+        let sign = _mm256_xor_si256(words(parts.signs(k + j), first), broadcast(row.turn[k + j]));
         for (phase, sum) in sums.iter_mut().enumerate() {
-            let weight = if phase & 1 == 0 {
-                &parts.high
-            } else {
-                &parts.low
-            };
             let activation = if phase & 2 == 0 { &row.high } else { &row.low };
-            let doubled =
-                _mm256_mullo_epi16(halves(&weight[k + j], first), broadcast(activation[k + j]));
+            let doubled = _mm256_mullo_epi16(
+                halves(parts.mantissas(phase, k + j), first),
+                broadcast(activation[k + j]),
+            );
             let rounded = _mm256_mulhrs_epi16(doubled, scale);
             *sum = _mm256_add_epi16(*sum, _mm256_sign_epi16(rounded, sign));
         }

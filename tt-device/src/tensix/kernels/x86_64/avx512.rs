@@ -11,13 +11,16 @@
 
 use std::arch::x86_64::*;
 
-use super::super::dispatch::{Table, table};
-use super::super::{ActivationRow, Destination, WeightParts};
+use super::super::dispatch::{Table, instances};
+use super::super::{ActivationRow, Destination, Tile, WeightParts};
 use crate::tensix::Phase;
 use crate::tensix::definition::GROUP;
 use crate::weight::TILE;
 
-static TABLE: Table = table!(accumulate);
+static TABLE: Table = Table {
+    split,
+    run: instances!(accumulate),
+};
 
 /// The table, where the CPU has AVX-512 F, BW and CD.
 pub(super) fn table() -> Option<&'static Table> {
@@ -27,27 +30,33 @@ pub(super) fn table() -> Option<&'static Table> {
     present.then_some(&TABLE)
 }
 
+fn split(parts: &mut WeightParts, tile: Tile<'_>) {
+    #[target_feature(enable = "avx512f,avx512bw,avx512cd")]
+    fn with_avx512(parts: &mut WeightParts, tile: Tile<'_>) {
+        parts.split(tile);
+    }
+    // SAFETY: only `TABLE` names this function, and `table` hands it out where all three were detected.
+    unsafe { with_avx512(parts, tile) }
+}
+
 fn accumulate<const PHASES: usize, const F32: bool>(
-    tile: &[u16; TILE * TILE],
-    parts: &mut WeightParts,
+    parts: &WeightParts,
     rows: &[ActivationRow],
     destinations: &mut [Destination],
 ) {
     // SAFETY: only `TABLE` names this function, and `table` hands it out where all three were detected.
-    unsafe { with_avx512::<PHASES, F32>(tile, parts, rows, destinations) }
+    unsafe { with_avx512::<PHASES, F32>(parts, rows, destinations) }
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512cd")]
 fn with_avx512<const PHASES: usize, const F32: bool>(
-    tile: &[u16; TILE * TILE],
-    parts: &mut WeightParts,
+    parts: &WeightParts,
     rows: &[ActivationRow],
     destinations: &mut [Destination],
 ) {
-    parts.split(tile);
     let mut signs = [0; TILE];
-    for (mask, sign) in signs.iter_mut().zip(&parts.sign) {
-        *mask = _mm512_movepi16_mask(words(sign));
+    for (k, mask) in signs.iter_mut().enumerate() {
+        *mask = _mm512_movepi16_mask(words(parts.signs(k)));
     }
     for (row, destination) in rows.iter().zip(destinations) {
         let groups: [Group<PHASES>; TILE / GROUP] =
@@ -115,7 +124,7 @@ fn products<const PHASES: usize>(
     let zero = _mm512_setzero_si512();
     let exponents: [__m512i; GROUP] = std::array::from_fn(|j| {
         _mm512_add_epi16(
-            words(&parts.exponent[k + j]),
+            words(parts.exponents(k + j)),
             broadcast(row.exponent[k + j]),
         )
     });
@@ -129,13 +138,11 @@ fn products<const PHASES: usize>(
         // All ones or none: the top bit of a turn, everywhere.
         let negative = signs[k + j] ^ (row.turn[k + j].cast_signed() >> 31).cast_unsigned();
         for (phase, sum) in sums.iter_mut().enumerate() {
-            let weight = if phase & 1 == 0 {
-                &parts.high
-            } else {
-                &parts.low
-            };
             let activation = if phase & 2 == 0 { &row.high } else { &row.low };
-            let doubled = _mm512_mullo_epi16(halves(&weight[k + j]), broadcast(activation[k + j]));
+            let doubled = _mm512_mullo_epi16(
+                halves(parts.mantissas(phase, k + j)),
+                broadcast(activation[k + j]),
+            );
             let rounded = _mm512_avg_epu16(_mm512_srlv_epi16(doubled, distance), zero);
             let signed = _mm512_mask_sub_epi16(rounded, negative, zero, rounded);
             *sum = _mm512_add_epi16(*sum, signed);
