@@ -55,6 +55,13 @@ fn options(
     options
 }
 
+#[test]
+fn template_and_tokenizer_can_be_shared_between_threads() {
+    fn shared<T: Send + Sync + 'static>(_: T) {}
+    shared(qwen());
+    shared(tokenizer());
+}
+
 #[derive(Deserialize)]
 struct Example {
     name: String,

@@ -16,6 +16,27 @@ use super::tool_calls::{ToolCallEvent, ToolCallParser};
 /// Reads a generation token by token: UTF-8, then stop strings, then reasoning, then tool calls.
 ///
 /// How many tokens arrive between two looks at the events makes no difference to what the events say together.
+///
+/// ```no_run
+/// # fn main() -> Result<(), qwen35_model::text::TextError> {
+/// use std::sync::Arc;
+///
+/// use qwen35_model::text::{OutputEnd, OutputEvent, OutputOptions, OutputParser, Thinking, Tokenizer};
+///
+/// let tokenizer = Arc::new(Tokenizer::open("checkpoint")?);
+/// let generated = tokenizer.encode_with_controls("add\n</think>\n\n2")?;
+/// let mut options = OutputOptions::default();
+/// options.thinking = Thinking::Open;
+/// let mut events = Vec::new();
+/// let mut parser = OutputParser::new(tokenizer, options, &mut events);
+/// for token in generated {
+///     parser.push(token, &mut events);
+/// }
+/// parser.finish(OutputEnd::EndOfTurn, &mut events);
+/// assert_eq!(events, [OutputEvent::Reasoning("add".into()), OutputEvent::Content("2".into())]);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct OutputParser {
     tokenizer: Arc<Tokenizer>,

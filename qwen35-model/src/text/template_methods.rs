@@ -213,7 +213,10 @@ fn split_at_space(text: &str, most: usize) -> Vec<Range<usize>> {
     parts
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "filters are handed their arguments by value")]
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "filters are handed their arguments by value"
+)]
 fn tojson(value: Value, options: Kwargs) -> Result<String, Error> {
     let style = JsonStyle {
         indent: options.get("indent")?,

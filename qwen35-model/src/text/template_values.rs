@@ -146,7 +146,8 @@ impl Names {
     }
 }
 
-/// Text that cannot be part of a control token, even next to a template's own text: those all have brackets or bars.
+/// A bare word: no control token is one, or begins or ends with one, because they all have brackets around them. (A
+/// template that writes brackets of its own around a word of the request means what it then says.)
 fn is_plain_word(text: &str) -> bool {
     !text.is_empty()
         && text

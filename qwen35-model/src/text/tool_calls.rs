@@ -22,6 +22,18 @@ use serde_json::Value;
 use super::tool_arguments::{ArgumentSchemas, ArgumentType, is_null, may_become_null};
 
 /// Finds tool calls in answer text that arrives in pieces; the result does not depend on the pieces.
+///
+/// ```
+/// use qwen35_model::text::{ToolCallEvent, ToolCallParser};
+///
+/// let mut parser = ToolCallParser::new(Default::default());
+/// let mut events = Vec::new();
+/// parser.push("<tool_call>\n<function=now>\n</function>\n</tool_call>", &mut events);
+/// parser.finish(true, &mut events);
+/// assert_eq!(events[0], ToolCallEvent::Start { index: 0, name: "now".into() });
+/// assert_eq!(events[1], ToolCallEvent::Arguments { index: 0, delta: "{}".into() });
+/// assert_eq!(events[2], ToolCallEvent::End { index: 0 });
+/// ```
 #[derive(Debug, Clone)]
 pub struct ToolCallParser {
     schemas: Arc<ArgumentSchemas>,
