@@ -11,6 +11,7 @@ mod conversation;
 mod detokenize;
 mod error;
 mod generation_config;
+mod json_call;
 mod message;
 mod output;
 mod prompt;

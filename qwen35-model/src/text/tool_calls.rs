@@ -19,6 +19,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::json_call::{JsonScan, json_call};
 use super::tool_arguments::{ArgumentSchemas, ArgumentType, is_null, may_become_null};
 
 /// Finds tool calls in answer text that arrives in pieces; the result does not depend on the pieces.
@@ -109,14 +110,6 @@ struct Parameter {
     value: String,
     // How far `held` was searched for the end.
     searched: usize,
-}
-
-#[derive(Debug, Clone, Default)]
-struct JsonScan {
-    scanned: usize,
-    depth: usize,
-    in_string: bool,
-    escaped: bool,
 }
 
 /// Whether a `<` in a value ends the value.
@@ -500,29 +493,6 @@ impl ToolCallParser {
     }
 }
 
-impl JsonScan {
-    /// Where the object that starts the text ends, once it does.
-    fn end_of_object(&mut self, text: &str) -> Option<usize> {
-        for (at, byte) in text.bytes().enumerate().skip(self.scanned) {
-            self.scanned = at + 1;
-            match byte {
-                _ if self.escaped => self.escaped = false,
-                b'\\' if self.in_string => self.escaped = true,
-                b'"' => self.in_string = !self.in_string,
-                b'{' if !self.in_string => self.depth += 1,
-                b'}' if !self.in_string => {
-                    self.depth -= 1;
-                    if self.depth == 0 {
-                        return Some(at + 1);
-                    }
-                }
-                _ => {}
-            }
-        }
-        None
-    }
-}
-
 // A value may hold tags as text, for example when it is a program about tags. So a closing tag counts only where
 // something follows that can follow it.
 fn ending(text: &str, at_end: bool) -> Ending {
@@ -554,22 +524,4 @@ fn ending(text: &str, at_end: bool) -> Ending {
         }
     }
     Ending::No
-}
-
-fn json_call(text: &str) -> Option<(String, String)> {
-    let json: Value = serde_json::from_str(text).ok()?;
-    let call = json
-        .get("function")
-        .filter(|function| function.is_object())
-        .unwrap_or(&json);
-    let name = call.get("name")?.as_str().filter(|name| !name.is_empty())?;
-    let arguments = match call.get("arguments").or_else(|| call.get("parameters")) {
-        None | Some(Value::Null) => "{}".to_owned(),
-        Some(Value::Object(object)) => Value::from(object.clone()).to_string(),
-        Some(Value::String(text)) => serde_json::from_str::<serde_json::Map<String, Value>>(text)
-            .ok()
-            .map(|object| Value::from(object).to_string())?,
-        Some(_) => return None,
-    };
-    Some((name.to_owned(), arguments))
 }
