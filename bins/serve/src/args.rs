@@ -29,7 +29,7 @@ pub struct Args {
     #[arg(long, value_name = "N")]
     pub threads: Option<usize>,
 
-    /// Instruction set: auto, scalar, avx2 or avx512
+    /// Instruction set: auto, scalar, avx2, avx512 or avx512bf16
     #[arg(long, value_name = "NAME", default_value = "auto")]
     pub isa: String,
 
@@ -50,12 +50,12 @@ pub struct Args {
     pub prefill_chunk: Option<usize>,
 
     /// Memory for snapshots of earlier prompts, in MiB; 0 switches prefix reuse off
-    #[arg(long, value_name = "MIB", default_value_t = 512)]
+    #[arg(long, value_name = "MIB", default_value_t = 192)]
     pub prefix_cache: usize,
 
-    /// Compute every reused prompt again from the start and compare: slow, for finding faults
-    #[arg(long)]
-    pub check_prefix_cache: bool,
+    /// File that remembers what was verified: unchanged files are not hashed again at the next start
+    #[arg(long, value_name = "FILE")]
+    pub verified_record: Option<PathBuf>,
 
     /// Requests that may wait; one more gets a 429
     #[arg(long, value_name = "N", default_value_t = 64)]

@@ -4,9 +4,11 @@ use std::fmt;
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use std::time::Duration;
 
 use axum::http::HeaderValue;
+use tt_device::{Contract, Isa};
 
 use crate::args::{Args, Mtp};
 use crate::boundary::{AllowedHosts, ApiKeys};
@@ -41,10 +43,10 @@ pub struct EngineConfig {
     pub context: Option<usize>,
     /// Compute threads; `None` is one a physical core.
     pub threads: Option<usize>,
-    /// Instruction set by name; `None` is the best one.
-    pub isa: Option<String>,
-    /// Numerics contract by id.
-    pub contract: String,
+    /// Instruction set; `None` is the best one.
+    pub isa: Option<Isa>,
+    /// Numerics contract.
+    pub contract: Contract,
     /// Whether to draft.
     pub mtp: Mtp,
     /// Tokens drafted in each round.
@@ -53,8 +55,8 @@ pub struct EngineConfig {
     pub prefill_chunk: Option<usize>,
     /// Memory for prefix snapshots, in bytes.
     pub prefix_cache_bytes: usize,
-    /// Whether each reused prefix is computed again and compared.
-    pub check_prefix_cache: bool,
+    /// Where to remember what was verified.
+    pub verified_record: Option<PathBuf>,
 }
 
 /// Names of the model.
@@ -137,6 +139,14 @@ pub enum ConfigError {
     /// A key that no header can carry.
     #[error("an API key is empty or holds characters that a header cannot carry")]
     UnusableKey,
+    /// No such instruction set or numerics contract.
+    #[error("{argument}: {message}")]
+    Unknown {
+        /// The argument.
+        argument: &'static str,
+        /// What there is instead.
+        message: String,
+    },
     /// A name of the model that is empty.
     #[error("--served-model-name: a name is empty")]
     EmptyName,
@@ -178,13 +188,13 @@ impl Config {
                 package: args.package.clone(),
                 context: optional("--ctx", args.ctx)?,
                 threads: optional("--threads", args.threads)?,
-                isa: (args.isa != "auto").then(|| args.isa.clone()),
-                contract: args.contract.clone(),
+                isa: parse_isa(&args.isa)?,
+                contract: parse("--contract", &args.contract)?,
                 mtp: args.mtp,
                 draft_tokens: at_least_one("--draft-tokens", args.draft_tokens)?,
                 prefill_chunk: optional("--prefill-chunk", args.prefill_chunk)?,
                 prefix_cache_bytes: args.prefix_cache.saturating_mul(1 << 20),
-                check_prefix_cache: args.check_prefix_cache,
+                verified_record: args.verified_record.clone(),
             },
             names: ModelNames {
                 served: args.served_model_name.clone(),
@@ -222,6 +232,24 @@ impl fmt::Display for Mtp {
             Self::Auto => "auto",
         })
     }
+}
+
+fn parse_isa(name: &str) -> Result<Option<Isa>, ConfigError> {
+    match name {
+        "auto" => Ok(None),
+        name => parse("--isa", name).map(Some),
+    }
+}
+
+fn parse<T>(argument: &'static str, name: &str) -> Result<T, ConfigError>
+where
+    T: FromStr,
+    T::Err: fmt::Display,
+{
+    name.parse().map_err(|error: T::Err| ConfigError::Unknown {
+        argument,
+        message: error.to_string(),
+    })
 }
 
 fn keys(typed: &[String], file: Option<&Path>) -> Result<ApiKeys, ConfigError> {
@@ -314,6 +342,29 @@ mod tests {
             config(&["--api-key-file", "/nonexistent"]),
             Err(ConfigError::KeyFile { .. })
         ));
+    }
+
+    #[test]
+    fn unknown_instruction_sets_and_contracts_are_refused() {
+        assert!(matches!(
+            config(&["--isa", "mmx"]),
+            Err(ConfigError::Unknown {
+                argument: "--isa",
+                ..
+            })
+        ));
+        assert!(matches!(
+            config(&["--contract", "host/9"]),
+            Err(ConfigError::Unknown {
+                argument: "--contract",
+                ..
+            })
+        ));
+        let chosen = config(&["--isa", "scalar", "--contract", "host-f32/1"]).unwrap();
+        assert_eq!(
+            (chosen.engine.isa, chosen.engine.contract),
+            (Some(Isa::Scalar), Contract::HostF32)
+        );
     }
 
     #[test]

@@ -9,12 +9,15 @@ pub mod chat_request;
 pub mod config;
 pub mod controls;
 pub mod generate;
+pub mod hardware;
 pub mod metrics;
 pub mod model;
+pub mod open;
 #[cfg(feature = "openapi")]
 pub mod openapi;
 pub mod prepare;
 pub mod reply;
+pub mod responses_request;
 pub mod routes;
 pub mod server;
 pub mod sse;

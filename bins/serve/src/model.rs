@@ -17,6 +17,17 @@ pub struct ModelText {
     pub template: ChatTemplate,
     /// How the model's makers sample.
     pub generation: GenerationConfig,
+    /// Facts about the package, for `/props`.
+    pub facts: PackageFacts,
+}
+
+/// Facts about a package that nobody computes with.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PackageFacts {
+    /// Where it is.
+    pub path: String,
+    /// How its weights are stored.
+    pub quantization: String,
 }
 
 /// A loaded model, without the engine that computes it.
@@ -45,11 +56,7 @@ impl Model {
 
     /// Tokens that end a turn.
     pub fn eos(&self) -> impl Iterator<Item = TokenId> + '_ {
-        self.text
-            .tokenizer
-            .eos()
-            .iter()
-            .copied()
+        self.text.tokenizer.eos().iter().copied()
     }
 
     /// What `system_fingerprint` says: the package and the runtime.

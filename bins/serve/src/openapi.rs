@@ -1,8 +1,14 @@
-//! The request bodies as one schema each, for the OpenAPI document.
+//! The OpenAPI document, generated from the types and the routes.
 
+use axum::Json;
+use serde_json::Value;
+use utoipa::OpenApi;
+
+use crate::routes;
 use crate::wire::chat::ChatFields;
 use crate::wire::completions::CompletionFields;
 use crate::wire::control::ControlFields;
+use crate::wire::tokens::TokenizeFields;
 
 /// Body of `/v1/chat/completions`.
 #[derive(Debug, serde::Deserialize, utoipa::ToSchema)]
@@ -24,4 +30,45 @@ pub struct CompletionRequest {
     /// Those it shares with chat.
     #[serde(flatten)]
     pub control: ControlFields,
+}
+
+/// Body of `/tokenize`: a text, or a conversation in the fields of chat.
+#[derive(Debug, serde::Deserialize, utoipa::ToSchema)]
+pub struct TokenizeRequest {
+    /// Its own fields.
+    #[serde(flatten)]
+    pub tokenize: TokenizeFields,
+    /// The conversation.
+    pub messages: Option<Vec<Value>>,
+}
+
+#[derive(utoipa::OpenApi)]
+#[openapi(
+    info(
+        title = "qwen35-serve",
+        description = "OpenAI-compatible server for native Qwen3.5 packages",
+        license(name = "Apache-2.0"),
+    ),
+    paths(
+        routes::chat::create,
+        routes::completions::create,
+        routes::responses::create,
+        routes::models::list,
+        routes::models::one,
+        routes::tokens::tokenize,
+        routes::tokens::detokenize,
+        routes::tokens::info,
+        routes::tokens::apply_template,
+        routes::health::health,
+        routes::metrics::metrics,
+        routes::props::props,
+        routes::props::slots,
+        routes::props::machine,
+    )
+)]
+struct Document;
+
+/// `/openapi.json`.
+pub(crate) async fn document() -> Json<utoipa::openapi::OpenApi> {
+    Json(Document::openapi())
 }

@@ -2,6 +2,7 @@
 
 pub mod chat;
 pub mod completions;
+pub mod responses;
 pub mod tally;
 pub mod token_text;
 
@@ -25,6 +26,11 @@ pub trait Reply: Send + 'static {
     /// The whole answer.
     type Whole;
 
+    /// What a stream begins with, before its request has its turn.
+    fn opening(&mut self) -> Option<Bytes> {
+        None
+    }
+
     /// A generation begins.
     fn begun(&mut self, choice: usize) -> Option<Bytes>;
 
@@ -42,6 +48,16 @@ pub trait Reply: Send + 'static {
 
     /// Whether the client asked for a frame of the usage.
     fn tells_usage(&self) -> bool;
+
+    /// The last frame of a stream that went well.
+    fn done(&mut self) -> Option<Bytes> {
+        Some(sse::DONE)
+    }
+
+    /// The last frame of a stream that failed.
+    fn failed(&mut self, error: &ApiError) -> Bytes {
+        sse::data(&error.body())
+    }
 
     /// Everything together.
     fn whole(self, tally: &Tally) -> Self::Whole;
@@ -80,15 +96,16 @@ pub async fn whole<R: Reply>(
 /// Sends the answer as server-sent events. An error after the head is an event too, and no `[DONE]` follows it.
 pub fn streamed<R: Reply>(
     events: UnboundedReceiver<Event>,
-    reply: R,
+    mut reply: R,
     tally: Tally,
     ping: Duration,
 ) -> Response {
+    let frames = reply.opening().into_iter().collect();
     let state = Streaming {
         events,
         reply,
         tally,
-        frames: VecDeque::new(),
+        frames,
         over: false,
     };
     let frames = stream::unfold(state, |mut state| async move {
@@ -130,7 +147,7 @@ impl<R: Reply> Streaming<R> {
                 self.frames.extend(self.reply.ended(&end, tally));
                 if self.tally.is_complete() {
                     self.frames.extend(self.reply.usage(&self.tally));
-                    self.frames.push_back(sse::DONE);
+                    self.frames.extend(self.reply.done());
                     self.over = true;
                 }
             }
@@ -140,7 +157,7 @@ impl<R: Reply> Streaming<R> {
     }
 
     fn fail(&mut self, error: &ApiError) {
-        self.frames.push_back(sse::data(&error.body()));
+        self.frames.push_back(self.reply.failed(error));
         self.over = true;
     }
 }

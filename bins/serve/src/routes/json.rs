@@ -12,7 +12,7 @@ use crate::wire::body::RequestBody;
 use crate::wire::error::ApiError;
 
 /// The JSON object of a request.
-pub(super) struct JsonObject(pub(super) RequestBody);
+pub(crate) struct JsonObject(pub(crate) RequestBody);
 
 impl FromRequest<Arc<App>> for JsonObject {
     type Rejection = ApiError;

@@ -1,12 +1,15 @@
 //! The routes of the server.
 
-mod chat;
-mod completions;
+pub(crate) mod chat;
+pub(crate) mod completions;
 mod fallback;
-mod health;
+pub(crate) mod health;
 mod json;
-mod metrics;
-mod models;
+pub(crate) mod metrics;
+pub(crate) mod models;
+pub(crate) mod props;
+pub(crate) mod responses;
+pub(crate) mod tokens;
 
 use std::sync::Arc;
 
@@ -47,6 +50,16 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/v1/health", get(health::health))
         .route("/ready", get(health::health))
         .route("/metrics", get(metrics::metrics))
+        .route("/v1/responses", post(responses::create))
+        .route("/responses", post(responses::create))
+        .route("/tokenize", post(tokens::tokenize))
+        .route("/detokenize", post(tokens::detokenize))
+        .route("/tokenizer_info", get(tokens::info))
+        .route("/apply-template", post(tokens::apply_template))
+        .route("/props", get(props::props))
+        .route("/slots", get(props::slots))
+        .route("/hardware", get(props::machine))
+        .merge(documented())
         .fallback(fallback::unknown_route)
         .method_not_allowed_fallback(fallback::method_not_allowed);
     let routes = match boundary::cors(&app.config.boundary.cors_origins) {
@@ -60,4 +73,14 @@ pub fn router(app: Arc<App>) -> Router {
             boundary::guard,
         ))
         .with_state(app)
+}
+
+#[cfg(feature = "openapi")]
+fn documented() -> Router<Arc<App>> {
+    Router::new().route("/openapi.json", get(crate::openapi::document))
+}
+
+#[cfg(not(feature = "openapi"))]
+fn documented() -> Router<Arc<App>> {
+    Router::new()
 }

@@ -187,6 +187,15 @@ impl ApiError {
         }
     }
 
+    /// The word that programs compare with.
+    #[must_use]
+    pub fn word(&self) -> String {
+        match self.kind_and_code() {
+            (_, Some(ErrorCode::Text(word))) => word.to_owned(),
+            (kind, _) => kind.to_owned(),
+        }
+    }
+
     fn param(&self) -> Option<&str> {
         match self {
             Self::Field { param, .. } | Self::Unsupported { param, .. } => Some(param),

@@ -8,5 +8,8 @@ pub mod error;
 pub mod lenient;
 pub mod logprobs;
 pub mod models;
+pub mod props;
+pub mod responses;
+pub mod tokens;
 pub mod unsupported;
 pub mod usage;

@@ -212,7 +212,7 @@ async fn a_prompt_over_the_context_is_a_400_before_any_event() {
 #[tokio::test]
 async fn a_prompt_over_the_context_is_cut_only_when_the_request_says_so() {
     let server = Harness::new([says(&["a"])]).await;
-    let ids: Vec<u32> = (0..400).map(|i| i % 1000).collect();
+    let ids: Vec<u32> = (0..2000).map(|i| i % 1000).collect();
     let body = json!({"prompt": ids, "max_tokens": 10, "truncate_prompt_tokens": -1});
     let answer = server.complete(body).await.expect(200).await;
     assert_eq!(answer["usage"]["prompt_tokens"], CONTEXT - 10);
@@ -220,7 +220,7 @@ async fn a_prompt_over_the_context_is_cut_only_when_the_request_says_so() {
     server.complete(body).await.expect(200).await;
     let prompt = server.stage.log.read(|log| log.started[1].prompt.clone());
     let end: Vec<u32> = prompt.iter().map(|token| token.0).collect();
-    assert_eq!(end, ids[395..], "the end is what is kept");
+    assert_eq!(end, ids[1995..], "the end is what is kept");
     server
         .complete(json!({"prompt": ids}))
         .await

@@ -16,7 +16,7 @@ use crate::client::Client;
 use crate::scripted::{Round, Script, ScriptedEngine, Stage};
 
 /// Tokens of the context of the scripted engine.
-pub(crate) const CONTEXT: usize = 256;
+pub(crate) const CONTEXT: usize = 1024;
 
 #[derive(Debug)]
 pub(crate) struct Harness {
@@ -40,6 +40,7 @@ fn text() -> ModelText {
         tokenizer: Arc::clone(tokenizer()),
         template: ChatTemplate::open(folder()).unwrap(),
         generation: GenerationConfig::default(),
+        facts: Default::default(),
     }
 }
 

@@ -85,6 +85,7 @@ async fn while_the_model_loads_requests_get_a_503_and_health_tells_how_far_it_is
             tokenizer: Arc::clone(crate::harness::tokenizer()),
             template: qwen35_model::text::ChatTemplate::open(folder)?,
             generation: Default::default(),
+            facts: Default::default(),
         };
         Ok(qwen35_serve::Opened {
             engine: Box::new(engine),
