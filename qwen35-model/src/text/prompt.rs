@@ -123,7 +123,7 @@ mod tests {
         let open = RenderedPrompt::new("<|im_start|>a\n<think>\n".into(), vec![]);
         assert_eq!(open.thinking(), Thinking::Open);
         let text = "<|im_start|>a\n</think>";
-        let user = RenderedPrompt::new(text.into(), vec![14..text.len()]);
+        let user = RenderedPrompt::new(text.into(), std::iter::once(14..text.len()).collect());
         assert_eq!(user.thinking(), Thinking::Unsaid);
         let earlier = RenderedPrompt::new("<think></think><|im_start|>a".into(), vec![]);
         assert_eq!(earlier.thinking(), Thinking::Unsaid);

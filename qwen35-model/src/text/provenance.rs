@@ -113,6 +113,10 @@ mod tests {
         Marks::absent_from([]).unwrap()
     }
 
+    fn ranges(borders: &[(usize, usize)]) -> Vec<Range<usize>> {
+        borders.iter().map(|&(start, end)| start..end).collect()
+    }
+
     #[test]
     fn marks_are_never_characters_of_the_texts() {
         let taken = "\u{F0000}a\u{F0002}";
@@ -137,7 +141,7 @@ mod tests {
             traced,
             Traced {
                 text: "aUUVb".into(),
-                outside: vec![1..4]
+                outside: ranges(&[(1, 4)])
             }
         );
         let nested = marks
@@ -147,7 +151,7 @@ mod tests {
             nested,
             Traced {
                 text: "xzy".into(),
-                outside: vec![0..3]
+                outside: ranges(&[(0, 3)])
             }
         );
     }
