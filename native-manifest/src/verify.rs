@@ -1,5 +1,6 @@
 //! Whether a package is what it says.
 
+mod codes;
 mod manifest;
 mod publication;
 mod tensors;

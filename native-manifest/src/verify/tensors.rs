@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, HashMap};
 
 use bfp_format::tensorbin::TensorFile;
-use bfp_format::{TileShape, first_not_canonical};
 use bytes::Bytes;
 use rayon::prelude::*;
 use safetensors::SafeTensors;
 use safetensors::tensor::Metadata;
 
 use super::Whole;
+use super::codes::first_foreign_code;
 use crate::digest::Sha256Digest;
 use crate::error::ManifestError;
 use crate::path::PackagePath;
@@ -110,7 +110,7 @@ fn file_findings(record: &TensorRecord, bytes: &Bytes, canonical: bool) -> Vec<F
         && findings.is_empty()
         && let Some(format) = record.dtype.block_format()
         && let Ok(codes) = parsed.shard_bytes(0)
-        && let Ok(Some(place)) = first_not_canonical(codes, &record.shape, format, TileShape::T32)
+        && let Some(place) = first_foreign_code(codes, format)
     {
         findings.push(Finding::new(
             FindingKind::Codes,
