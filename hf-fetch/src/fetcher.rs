@@ -4,11 +4,13 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 
+use bytes::Bytes;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
-use native_manifest::{CommitId, RepoId, Revision};
+use native_manifest::{CommitId, RepoId, Revision, Sha256Digest};
 use tokio::sync::Semaphore;
 
-use crate::contents::{self, Contents, RELEASE_FILE, Wanted};
+use crate::contents::{self, Contents, Origin, RELEASE_FILE, Wanted};
+use crate::digest::Digest;
 use crate::error::{FetchError, IoContext};
 use crate::hf_cache::HfCache;
 use crate::http::Http;
@@ -150,6 +152,59 @@ impl Fetcher {
             disk_bytes: plan.disk_bytes(),
         });
         Ok(plan)
+    }
+
+    /// The `runtime-release.json` of a native package, checked against the contents; `None` for any other repository.
+    ///
+    /// It came with the plan, stands in the cache, or is fetched again: no other file is.
+    ///
+    /// # Errors
+    ///
+    /// [`FetchError::Digest`] when it is another than the contents were made from; [`FetchError::OfflineMissing`]; whatever
+    /// the connection does.
+    pub async fn release_document(
+        &self,
+        plan: &Plan,
+        progress: &dyn Progress,
+    ) -> Result<Option<Bytes>, FetchError> {
+        let release = plan.files.iter().map(|planned| &planned.file);
+        let Some(file) = release
+            .into_iter()
+            .find(|file| file.path.as_str() == RELEASE_FILE)
+        else {
+            return Ok(None);
+        };
+        if plan.contents.origin != Origin::Release {
+            return Ok(None);
+        }
+        if let Some(document) = &plan.release_document {
+            return Ok(Some(document.clone()));
+        }
+        let is_right = |document: &[u8]| Digest::Sha256(Sha256Digest::of(document)) == file.digest;
+        let layout = Layout::new(&self.options.cache_root, &plan.repo, &plan.commit);
+        for folder in [layout.snapshot(), layout.files()] {
+            match std::fs::read(file.path.join_to(folder)) {
+                Ok(document) if is_right(&document) => return Ok(Some(document.into())),
+                _ => {}
+            }
+        }
+        if self.options.offline {
+            let first = file.path.to_string();
+            return Err(FetchError::OfflineMissing {
+                missing: 1,
+                files: plan.files.len(),
+                first,
+            });
+        }
+        let (_, document) = contents::ask(&self.http, &plan.repo, &plan.commit, progress).await?;
+        match document {
+            Some(document) if is_right(&document) => Ok(Some(document)),
+            document => Err(FetchError::Digest {
+                path: file.path.clone(),
+                expected: file.digest.hex(),
+                found: Sha256Digest::of(&document.unwrap_or_default()).to_string(),
+            }),
+        }
     }
 
     /// Does what the plan says. When it returns, every file of the commit stands verified in its folder.

@@ -289,3 +289,40 @@ async fn two_repositories_and_two_commits_live_side_by_side() {
     scene.fetch_commit().await.unwrap();
     assert!(scene.hub.seen().is_empty());
 }
+
+#[tokio::test]
+async fn the_release_document_is_at_hand_before_and_after_the_fetch() {
+    let scene = Scene::new(files());
+    let plan = scene.plan().await.unwrap();
+    let before = scene
+        .fetcher()
+        .release_document(&plan, &*scene.heard)
+        .await
+        .unwrap()
+        .unwrap();
+    assert!(String::from_utf8_lossy(&before).contains("registry.example"));
+    scene.fetch().await.unwrap();
+    scene.hub.forget();
+    let plan = scene.plan().await.unwrap();
+    let after = scene
+        .fetcher()
+        .release_document(&plan, &*scene.heard)
+        .await
+        .unwrap();
+    assert_eq!(after, Some(before));
+    assert!(scene.hub.seen_for("runtime-release.json").is_empty());
+
+    let ordinary = Scene::empty();
+    ordinary
+        .hub
+        .put(Repository::new(REPO, COMMIT, owned(files())));
+    let plan = ordinary.plan().await.unwrap();
+    assert_eq!(
+        ordinary
+            .fetcher()
+            .release_document(&plan, &*ordinary.heard)
+            .await
+            .unwrap(),
+        None
+    );
+}

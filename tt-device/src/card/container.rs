@@ -99,8 +99,8 @@ pub struct Container {
     pub card: u32,
     /// Folder of the verified checkpoint, mounted read-only.
     pub checkpoint: PathBuf,
-    /// Folder that the runtime may write converted tensors to.
-    pub tensor_cache: PathBuf,
+    /// Folder that the runtime may write converted tensors to, if there is one.
+    pub tensor_cache: Option<PathBuf>,
     /// File that Docker writes the container's identity to.
     pub id_file: PathBuf,
     /// Arguments of the server in the container.
@@ -123,13 +123,16 @@ impl Container {
         let publish = format!("127.0.0.1:{}:{INNER_PORT}", self.port);
         let device = format!("{device}:{device}");
         arguments.extend(["--publish", &publish, "--device", &device].map(Into::into));
-        for (from, to, read_only) in [
-            (self.checkpoint.as_path(), CHECKPOINT, true),
-            (self.tensor_cache.as_path(), TENSOR_CACHE, false),
-            (Path::new(HUGEPAGES), HUGEPAGES, false),
-            (Path::new(HUGEPAGES_1G), HUGEPAGES_1G, false),
-            (Path::new("/dev/shm"), "/dev/shm", false),
-        ] {
+        let mut mounts = vec![(self.checkpoint.as_path(), CHECKPOINT, true)];
+        mounts.extend(
+            self.tensor_cache
+                .as_deref()
+                .map(|folder| (folder, TENSOR_CACHE, false)),
+        );
+        mounts.extend(
+            [HUGEPAGES, HUGEPAGES_1G, "/dev/shm"].map(|path| (Path::new(path), path, false)),
+        );
+        for (from, to, read_only) in mounts {
             arguments.push("--mount".into());
             arguments.push(mount(from, to, read_only)?);
         }

@@ -21,7 +21,7 @@ use tokio::sync::oneshot;
 
 pub use content::Content;
 pub use fault::Fault;
-pub use repository::{COMMIT, Repository, commit, git_blob, sha256};
+pub use repository::{COMMIT, IMAGE, Repository, commit, git_blob, sha256};
 
 /// A request as it arrived.
 #[derive(Clone, Debug)]

@@ -11,6 +11,9 @@ use crate::content::Content;
 /// A commit for tests that need only one.
 pub const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
 
+/// The image that packages name.
+pub const IMAGE: &str = "registry.example/qwen35/runtime@sha256:abababababababababababababababababababababababababababababababab";
+
 /// A commit made from a number.
 #[must_use]
 pub fn commit(number: u64) -> String {
@@ -88,8 +91,8 @@ impl Repository {
         let document = json!({
             "format": "tt-native/1",
             "release": "test-1",
-            "repo": self.id,
-            "image": {"repository": "registry.example/qwen35/runtime", "digest": format!("sha256:{}", "ab".repeat(32))},
+            "repository": self.id,
+            "image": IMAGE,
             "inventory": inventory,
         });
         let text = serde_json::to_vec_pretty(&document).unwrap_or_default();
