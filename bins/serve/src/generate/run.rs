@@ -223,13 +223,13 @@ impl Speech {
             cause: None,
         };
         for (before, emitted) in round.iter().enumerate() {
+            self.waiting.push_back(ShownToken {
+                id: emitted.token,
+                logprobs: emitted.logprobs.clone(),
+            });
             if stop_tokens.contains(&emitted.token) {
                 heard.cause = Some(EndCause::StopToken(emitted.token));
             } else {
-                self.waiting.push_back(ShownToken {
-                    id: emitted.token,
-                    logprobs: emitted.logprobs.clone(),
-                });
                 self.parser.push(emitted.token, &mut self.output);
                 heard.cause = self.stop_in_output();
             }
@@ -242,6 +242,7 @@ impl Speech {
         heard
     }
 
+    /// Ends the text. The token that ended it has none, but counts and is told like any other.
     fn finish(&mut self, cause: EndCause) {
         let end = match cause {
             EndCause::StopToken(_) => OutputEnd::EndOfTurn,
@@ -249,6 +250,10 @@ impl Speech {
         };
         self.parser.finish(end, &mut self.output);
         self.settle();
+        if let (EndCause::StopToken(_), 1) = (cause, self.waiting.len()) {
+            self.settled.extend(self.waiting.drain(..));
+            self.shown += 1;
+        }
     }
 
     fn take_piece(&mut self) -> Option<Piece> {

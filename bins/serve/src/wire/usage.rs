@@ -8,7 +8,7 @@ use serde::Serialize;
 pub struct Usage {
     /// Tokens of the prompt, counted once however many answers were asked for.
     pub prompt_tokens: usize,
-    /// Tokens of all answers. The token that ends a turn is not counted.
+    /// Tokens of all answers. The token that ends a turn is one of them.
     pub completion_tokens: usize,
     /// Both together.
     pub total_tokens: usize,

@@ -22,7 +22,8 @@ async fn a_question_gets_a_plain_answer_with_usage_and_timings() {
     );
     assert_eq!(choice["finish_reason"], "stop");
     assert_eq!(choice["logprobs"], Value::Null);
-    let completion = tokens("The").len() + tokens(" answer").len();
+    // The token that ends the turn is one of them.
+    let completion = tokens("The").len() + tokens(" answer").len() + 1;
     let usage = &answer["usage"];
     assert_eq!(usage["completion_tokens"], completion);
     assert_eq!(
@@ -274,7 +275,7 @@ async fn every_choice_of_n_is_answered_with_a_seed_of_its_own() {
         answer["usage"]["prompt_tokens"], prompt,
         "the prompt counts once"
     );
-    assert_eq!(answer["usage"]["completion_tokens"], 3);
+    assert_eq!(answer["usage"]["completion_tokens"], 6);
 }
 
 #[tokio::test]

@@ -16,6 +16,7 @@ mod info;
 mod logprobs;
 mod queue;
 mod reasoning;
+mod reference;
 mod responses;
 mod scripted;
 mod stop;

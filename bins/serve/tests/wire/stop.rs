@@ -103,7 +103,7 @@ async fn a_stop_token_of_the_request_ends_the_answer_and_is_told() {
         .await;
     assert_eq!(answer["choices"][0]["finish_reason"], "stop");
     assert_eq!(answer["choices"][0]["stop_reason"], token);
-    assert_eq!(answer["usage"]["completion_tokens"], 0);
+    assert_eq!(answer["usage"]["completion_tokens"], 1);
 }
 
 #[tokio::test]

@@ -53,7 +53,7 @@ async fn the_usage_comes_in_a_chunk_of_its_own_after_the_others_said_null() {
     let chunks = server.chat(body).await.chunks().await;
     let (last, others) = chunks.split_last().unwrap();
     assert_eq!(last["choices"], json!([]));
-    assert_eq!(last["usage"]["completion_tokens"], 2);
+    assert_eq!(last["usage"]["completion_tokens"], 3);
     assert!(last["timings"]["predicted_n"].is_number());
     for chunk in others {
         assert_eq!(chunk["usage"], Value::Null);
@@ -188,7 +188,9 @@ async fn token_ids_are_told_where_asked_for() {
         .await;
     assert_eq!(
         whole["choices"][0]["token_ids"],
-        json!(ids(&[tokens("a b"), tokens(" c")].concat()))
+        json!(ids(
+            &[tokens("a b"), tokens(" c"), tokens("<|im_end|>")].concat()
+        ))
     );
     let unasked = server.chat(json!({})).await.expect(200).await;
     assert!(unasked.get("prompt_token_ids").is_none());
