@@ -224,10 +224,10 @@ impl Fetcher {
         if plan.is_done() {
             return Ok(fetched(plan, 0));
         }
-        if plan.is_here() {
-            if let Some(plan) = self.rehash_in_place(plan.clone(), progress).await? {
-                return Ok(fetched(plan, 0));
-            }
+        if plan.is_here()
+            && let Some(plan) = self.rehash_in_place(plan.clone(), progress).await?
+        {
+            return Ok(fetched(plan, 0));
         }
         let layout = Layout::new(&self.options.cache_root, &plan.repo, &plan.commit);
         if self.options.offline {

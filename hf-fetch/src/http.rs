@@ -28,17 +28,28 @@ pub(crate) struct Http {
 pub(crate) enum Failure {
     /// May pass: tried again.
     Passing {
-        error: FetchError,
+        error: Box<FetchError>,
         after: Option<Duration>,
     },
     /// Will not pass.
-    Lasting(FetchError),
+    Lasting(Box<FetchError>),
 }
 
 impl Failure {
+    pub(crate) fn passing(error: FetchError) -> Self {
+        Self::Passing {
+            error: Box::new(error),
+            after: None,
+        }
+    }
+
+    pub(crate) fn lasting(error: FetchError) -> Self {
+        Self::Lasting(Box::new(error))
+    }
+
     pub(crate) fn into_error(self) -> FetchError {
         match self {
-            Self::Passing { error, .. } | Self::Lasting(error) => error,
+            Self::Passing { error, .. } | Self::Lasting(error) => *error,
         }
     }
 }
@@ -102,7 +113,7 @@ impl Http {
                         window,
                         attempts: 1,
                     };
-                    return Err(Failure::Passing { error, after: None });
+                    return Err(Failure::passing(error));
                 }
                 Ok(Err(error)) => return Err(connection(&hop.url, error)),
                 Ok(Ok(answer)) => answer,
@@ -112,7 +123,7 @@ impl Http {
                 return self.judge(&hop, answer);
             }
             let refuse = |reason: String| {
-                Failure::Lasting(FetchError::Redirect {
+                Failure::lasting(FetchError::Redirect {
                     url: without_secrets(&hop.url),
                     reason,
                 })
@@ -124,7 +135,7 @@ impl Http {
                 .ok_or_else(|| refuse(format!("status {status} without a readable location")))?;
             hop = follow(&hop, location).map_err(refuse)?;
         }
-        Err(Failure::Lasting(FetchError::Redirect {
+        Err(Failure::lasting(FetchError::Redirect {
             url: without_secrets(url),
             reason: format!("more than {MOST_REDIRECTS} redirects"),
         }))
@@ -140,7 +151,7 @@ impl Http {
             if encoding.is_some_and(|e| !e.is_empty() && !e.eq_ignore_ascii_case(b"identity")) {
                 let encoding = String::from_utf8_lossy(encoding.unwrap_or_default()).into_owned();
                 let reason = format!("encoded as {encoding:?} although identity was asked for");
-                return Err(Failure::Lasting(FetchError::Protocol {
+                return Err(Failure::lasting(FetchError::Protocol {
                     url: without_secrets(&hop.url),
                     reason,
                 }));
@@ -155,9 +166,12 @@ impl Http {
         };
         if may_pass(status) {
             let after = retry_after(answer.headers(), self.options.clock.now());
-            return Err(Failure::Passing { error, after });
+            return Err(Failure::Passing {
+                error: Box::new(error),
+                after,
+            });
         }
-        Err(Failure::Lasting(error))
+        Err(Failure::lasting(error))
     }
 
     fn hint(&self, status: StatusCode) -> Option<String> {
@@ -186,7 +200,7 @@ impl Http {
             return Err(failure.into_error());
         };
         let Some(pause) = attempts.fail(received, after) else {
-            return Err(with_attempts(error, attempts.failed()));
+            return Err(with_attempts(*error, attempts.failed()));
         };
         let reason = error.to_string();
         tracing::info!(
@@ -218,7 +232,11 @@ impl Http {
         loop {
             let failure = match self.document_once(what, url, limit).await {
                 Ok(document) => return Ok(Some(document)),
-                Err(Failure::Lasting(FetchError::Status { status: 404, .. })) => return Ok(None),
+                Err(Failure::Lasting(error))
+                    if matches!(*error, FetchError::Status { status: 404, .. }) =>
+                {
+                    return Ok(None);
+                }
                 Err(failure) => failure,
             };
             self.pause(what, &mut attempts, failure, 0, progress)
@@ -236,14 +254,14 @@ impl Http {
         let headers = answer.headers().clone();
         let too_long = || {
             let reason = format!("longer than {limit} bytes");
-            Failure::Lasting(FetchError::Metadata {
+            Failure::lasting(FetchError::Metadata {
                 what: what.to_owned(),
                 reason,
             })
         };
         if answer.status() != StatusCode::OK {
             let reason = format!("status {} to a plain request", answer.status());
-            return Err(Failure::Lasting(FetchError::Protocol {
+            return Err(Failure::lasting(FetchError::Protocol {
                 url: without_secrets(url),
                 reason,
             }));
@@ -256,15 +274,14 @@ impl Http {
             let window = self.options.stall.window;
             let chunk = tokio::time::timeout(window, answer.chunk())
                 .await
-                .map_err(|_| Failure::Passing {
-                    error: FetchError::Stalled {
+                .map_err(|_| {
+                    Failure::passing(FetchError::Stalled {
                         url: without_secrets(url),
                         received: 0,
                         floor: self.options.stall.bytes,
                         window,
                         attempts: 1,
-                    },
-                    after: None,
+                    })
                 })?;
             match chunk.map_err(|e| connection(url, e))? {
                 None => return Ok((body.freeze(), headers)),
@@ -286,7 +303,7 @@ pub(crate) fn connection(url: &Url, error: reqwest::Error) -> Failure {
         attempts: 1,
         reason: chain(&error),
     };
-    Failure::Passing { error, after: None }
+    Failure::passing(error)
 }
 
 /// True for an answer that is a web page by its own word.

@@ -240,10 +240,7 @@ impl Transfers<'_> {
                 Ok(Answer::Beyond) if at == 0 => {
                     let reason = "no byte of it is there (status 416)".to_owned();
                     let url = without_secrets(&course.url);
-                    Err(Failure::Passing {
-                        error: FetchError::Protocol { url, reason },
-                        after: None,
-                    })
+                    Err(Failure::passing(FetchError::Protocol { url, reason }))
                 }
                 Ok(Answer::Beyond) => {
                     return Err(Broken::Anew {
@@ -291,13 +288,10 @@ impl Transfers<'_> {
             }
         }
         let answer = self.http.open(&course.url, headers).await?;
-        check_commit(answer.headers(), self.commit).map_err(Failure::Lasting)?;
+        check_commit(answer.headers(), self.commit).map_err(Failure::lasting)?;
         let wrong = |reason: String| {
             let url = without_secrets(answer.url());
-            Failure::Passing {
-                error: FetchError::Protocol { url, reason },
-                after: None,
-            }
+            Failure::passing(FetchError::Protocol { url, reason })
         };
         let length = answer.content_length();
         match answer.status() {
@@ -334,7 +328,7 @@ impl Transfers<'_> {
                 let found = length.unwrap_or_default();
                 if let Some(content_type) = web_page(answer.headers()) {
                     let url = without_secrets(answer.url());
-                    return Err(Failure::Lasting(FetchError::WebPage {
+                    return Err(Failure::lasting(FetchError::WebPage {
                         url,
                         content_type,
                         found,
@@ -371,7 +365,7 @@ impl Transfers<'_> {
                         window,
                         attempts: 1,
                     };
-                    return Err(Failure::Passing { error, after: None });
+                    return Err(Failure::passing(error));
                 }
                 (began, came) = (Instant::now(), 0);
                 continue;
@@ -390,7 +384,7 @@ impl Transfers<'_> {
                     url: without_secrets(&url),
                     reason,
                 };
-                return Err(Failure::Passing { error, after: None });
+                return Err(Failure::passing(error));
             }
             came += length;
             // Waiting for the disk is not the line's fault: the window is moved on by it.
@@ -401,7 +395,7 @@ impl Transfers<'_> {
                     bytes: piece,
                 })
                 .await
-                .map_err(Failure::Lasting)?;
+                .map_err(Failure::lasting)?;
             began += handed.elapsed();
             *at += length;
         }
@@ -447,13 +441,10 @@ impl Course<'_> {
 
 fn ended_early(course: &Course<'_>, missing: u64) -> Failure {
     let reason = format!("it ended {missing} bytes early");
-    Failure::Passing {
-        error: FetchError::Protocol {
-            url: without_secrets(&course.url),
-            reason,
-        },
-        after: None,
-    }
+    Failure::passing(FetchError::Protocol {
+        url: without_secrets(&course.url),
+        reason,
+    })
 }
 
 /// `Content-Range: bytes first-last/total`.

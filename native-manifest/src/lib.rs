@@ -21,6 +21,7 @@ mod record;
 mod report;
 pub mod schema;
 mod snapshot;
+mod statement;
 mod stored;
 mod sums;
 #[cfg(feature = "testing")]
@@ -45,6 +46,7 @@ pub use schema::{
     Publication, RuntimeRelease, TensorOrigin, TensorRecord, TensorTotals,
 };
 pub use snapshot::{Claimed, Snapshot, Tensor, Verified};
+pub use statement::in_toto_statement;
 pub use stored::{ImageRef, StoredLayout, StoredType};
 pub use sums::Sha256Sums;
 pub use verify::VerifyOptions;

@@ -13,7 +13,10 @@ use crate::error::ManifestError;
 use crate::files::{EmbeddedFile, Files};
 use crate::json::MAX_JSON_BYTES;
 use crate::path::PackagePath;
-use crate::schema::{CHECKPOINT, MANIFEST_FILE, NativeManifest, RELEASE_FILE, RuntimeRelease};
+use crate::report::Report;
+use crate::schema::{
+    CHECKPOINT, MANIFEST_FILE, NativeManifest, Publication, RELEASE_FILE, RuntimeRelease,
+};
 use crate::stored::{StoredLayout, StoredType};
 
 /// The state of a [`Snapshot`] whose manifests were read, and nothing else.
@@ -25,6 +28,8 @@ pub struct Claimed(());
 pub struct Verified {
     /// The very maps that were hashed: a file that is replaced later changes nothing here.
     files: Arc<HashMap<PackagePath, Bytes>>,
+    publication: Option<Arc<Publication>>,
+    report: Arc<Report>,
 }
 
 /// A native package. Only a `Snapshot<Verified>` gives tensors.
@@ -101,7 +106,12 @@ impl Snapshot<Claimed> {
         })
     }
 
-    pub(crate) fn into_verified(self, files: HashMap<PackagePath, Bytes>) -> Snapshot<Verified> {
+    pub(crate) fn into_verified(
+        self,
+        files: HashMap<PackagePath, Bytes>,
+        publication: Option<Publication>,
+        report: Report,
+    ) -> Snapshot<Verified> {
         let Self {
             files: place,
             release_digest,
@@ -109,8 +119,11 @@ impl Snapshot<Claimed> {
             claims,
             state: _,
         } = self;
+        let publication = publication.map(Arc::new);
         let state = Verified {
             files: Arc::new(files),
+            publication,
+            report: Arc::new(report),
         };
         Snapshot {
             files: place,
@@ -146,6 +159,16 @@ impl<State> Snapshot<State> {
 }
 
 impl Snapshot<Verified> {
+    /// What was checked. It has no findings.
+    pub fn report(&self) -> &Report {
+        &self.state.report
+    }
+
+    /// The inventory of the whole publication, where that was checked too.
+    pub fn publication(&self) -> Option<&Publication> {
+        self.state.publication.as_deref()
+    }
+
     /// A target tensor by its canonical name.
     ///
     /// # Errors

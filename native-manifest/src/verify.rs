@@ -18,7 +18,7 @@ use crate::path::PackagePath;
 use crate::progress::Progress;
 use crate::record::{Stamp, VerifiedRecord};
 use crate::report::{Finding, FindingKind, Report};
-use crate::schema::{CHECKPOINT, MANIFEST_FILE, RELEASE_FILE};
+use crate::schema::{CHECKPOINT, MANIFEST_FILE, Publication, RELEASE_FILE};
 use crate::snapshot::{Claimed, Snapshot, Verified};
 
 /// Bytes of a mapped file that are hashed between two reports of progress.
@@ -56,7 +56,11 @@ impl Snapshot<Claimed> {
         options: &VerifyOptions,
         progress: &dyn Progress,
     ) -> Result<(Snapshot<Verified>, VerifiedRecord), ManifestError> {
-        let Outcome { report, whole } = self.check(options, progress)?;
+        let Outcome {
+            report,
+            whole,
+            publication,
+        } = self.check(options, progress)?;
         if !report.is_clean() {
             return Err(ManifestError::Rejected {
                 report: Box::new(report),
@@ -72,7 +76,7 @@ impl Snapshot<Claimed> {
             .into_iter()
             .map(|(path, whole)| (path, whole.bytes))
             .collect();
-        Ok((self.into_verified(bytes), record))
+        Ok((self.into_verified(bytes, publication, report), record))
     }
 
     /// What [`verify`](Self::verify) finds, as a report.
@@ -141,7 +145,12 @@ impl Snapshot<Claimed> {
         }
         report.findings.sort();
         report.findings.dedup();
-        Ok(Outcome { report, whole })
+        let publication = publication.map(|read| read.claims);
+        Ok(Outcome {
+            report,
+            whole,
+            publication,
+        })
     }
 
     /// Hashes files in parallel, the largest first so that none is left for the end.
@@ -284,6 +293,7 @@ impl Snapshot<Claimed> {
 struct Outcome {
     report: Report,
     whole: HashMap<PackagePath, Whole>,
+    publication: Option<Publication>,
 }
 
 fn unreadable(error: &ManifestError) -> Finding {

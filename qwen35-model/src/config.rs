@@ -62,12 +62,19 @@ impl ModelConfig {
             Some(text) => text,
             None => serde_json::from_slice(json).map_err(ModelError::ConfigSyntax)?,
         };
-        let model_type = text.model_type.as_deref().or(outer.model_type.as_deref()).unwrap_or_default();
+        let model_type = text
+            .model_type
+            .as_deref()
+            .or(outer.model_type.as_deref())
+            .unwrap_or_default();
         if !matches!(model_type, "qwen3_5" | "qwen3_5_text") {
             return Err(refused("model_type", "qwen3_5 or qwen3_5_text", model_type));
         }
         text.check()?;
-        let tied = outer.tie_word_embeddings.or(text.tie_word_embeddings).unwrap_or(false);
+        let tied = outer
+            .tie_word_embeddings
+            .or(text.tie_word_embeddings)
+            .unwrap_or(false);
         text.into_config(tied)
     }
 
@@ -96,8 +103,16 @@ impl ModelConfig {
     }
 }
 
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "callers pass numbers and literals as they are"
+)]
 fn refused(field: &'static str, expected: impl ToString, found: impl ToString) -> ModelError {
-    ModelError::Config { field, expected: expected.to_string(), found: found.to_string() }
+    ModelError::Config {
+        field,
+        expected: expected.to_string(),
+        found: found.to_string(),
+    }
 }
 
 #[derive(Deserialize)]
@@ -175,25 +190,65 @@ impl Text {
             within(field, value, MAX_WIDTH)?;
         }
         for (field, heads, dim) in [
-            ("num_attention_heads * head_dim", self.num_attention_heads, self.head_dim),
-            ("linear_num_key_heads * linear_key_head_dim", self.linear_num_key_heads, self.linear_key_head_dim),
-            ("linear_num_value_heads * linear_value_head_dim", self.linear_num_value_heads, self.linear_value_head_dim),
+            (
+                "num_attention_heads * head_dim",
+                self.num_attention_heads,
+                self.head_dim,
+            ),
+            (
+                "linear_num_key_heads * linear_key_head_dim",
+                self.linear_num_key_heads,
+                self.linear_key_head_dim,
+            ),
+            (
+                "linear_num_value_heads * linear_value_head_dim",
+                self.linear_num_value_heads,
+                self.linear_value_head_dim,
+            ),
         ] {
             within(field, heads * dim, MAX_WIDTH)?;
         }
         within("num_hidden_layers", self.num_hidden_layers, MAX_LAYERS)?;
         within("vocab_size", self.vocab_size, MAX_VOCAB)?;
-        within("max_position_embeddings", self.max_position_embeddings, MAX_VOCAB)?;
-        if self.num_attention_heads % self.num_key_value_heads != 0 {
-            let expected = format!("a divisor of num_attention_heads ({})", self.num_attention_heads);
-            return Err(refused("num_key_value_heads", expected, self.num_key_value_heads));
+        within(
+            "max_position_embeddings",
+            self.max_position_embeddings,
+            MAX_VOCAB,
+        )?;
+        if !self
+            .num_attention_heads
+            .is_multiple_of(self.num_key_value_heads)
+        {
+            let expected = format!(
+                "a divisor of num_attention_heads ({})",
+                self.num_attention_heads
+            );
+            return Err(refused(
+                "num_key_value_heads",
+                expected,
+                self.num_key_value_heads,
+            ));
         }
-        if self.linear_num_value_heads % self.linear_num_key_heads != 0 {
-            let expected = format!("a divisor of linear_num_value_heads ({})", self.linear_num_value_heads);
-            return Err(refused("linear_num_key_heads", expected, self.linear_num_key_heads));
+        if !self
+            .linear_num_value_heads
+            .is_multiple_of(self.linear_num_key_heads)
+        {
+            let expected = format!(
+                "a divisor of linear_num_value_heads ({})",
+                self.linear_num_value_heads
+            );
+            return Err(refused(
+                "linear_num_key_heads",
+                expected,
+                self.linear_num_key_heads,
+            ));
         }
         if self.linear_conv_kernel_dim != CONV_TAPS {
-            return Err(refused("linear_conv_kernel_dim", CONV_TAPS, self.linear_conv_kernel_dim));
+            return Err(refused(
+                "linear_conv_kernel_dim",
+                CONV_TAPS,
+                self.linear_conv_kernel_dim,
+            ));
         }
         if let Some(act) = self.hidden_act.as_deref().filter(|act| *act != "silu") {
             return Err(refused("hidden_act", "silu", act));
@@ -208,7 +263,11 @@ impl Text {
             return Err(refused("mtp_use_dedicated_embeddings", "false", "true"));
         }
         if !(self.rms_norm_eps > 0.0 && self.rms_norm_eps < 1.0) {
-            return Err(refused("rms_norm_eps", "a number between 0 and 1", self.rms_norm_eps));
+            return Err(refused(
+                "rms_norm_eps",
+                "a number between 0 and 1",
+                self.rms_norm_eps,
+            ));
         }
         Ok(())
     }
@@ -216,16 +275,33 @@ impl Text {
     fn into_config(self, tied: bool) -> Result<ModelConfig, ModelError> {
         let layers = self.layer_kinds()?;
         let rope = self.rope_parameters.as_ref();
-        if let Some(kind) = rope.and_then(|r| r.rope_type.as_deref()).filter(|kind| *kind != "default") {
+        if let Some(kind) = rope
+            .and_then(|r| r.rope_type.as_deref())
+            .filter(|kind| *kind != "default")
+        {
             return Err(refused("rope_parameters.rope_type", "default", kind));
         }
-        let theta = rope.and_then(|r| r.rope_theta).or(self.rope_theta).unwrap_or(1e7);
+        let theta = rope
+            .and_then(|r| r.rope_theta)
+            .or(self.rope_theta)
+            .unwrap_or(1e7);
         if !(theta > 1.0 && theta.is_finite()) {
-            return Err(refused("rope_parameters.rope_theta", "a number above 1", theta));
+            return Err(refused(
+                "rope_parameters.rope_theta",
+                "a number above 1",
+                theta,
+            ));
         }
-        let factor = rope.and_then(|r| r.partial_rotary_factor).or(self.partial_rotary_factor).unwrap_or(0.25);
+        let factor = rope
+            .and_then(|r| r.partial_rotary_factor)
+            .or(self.partial_rotary_factor)
+            .unwrap_or(0.25);
         if !(factor > 0.0 && factor <= 1.0) {
-            return Err(refused("rope_parameters.partial_rotary_factor", "a number in (0, 1]", factor));
+            return Err(refused(
+                "rope_parameters.partial_rotary_factor",
+                "a number in (0, 1]",
+                factor,
+            ));
         }
         #[expect(
             clippy::cast_precision_loss,
@@ -234,10 +310,17 @@ impl Text {
             reason = "head_dim is at most 2^20 and the factor in (0, 1]"
         )]
         let rotary_dim = (self.head_dim as f64 * factor) as usize;
-        if rotary_dim == 0 || rotary_dim % 2 != 0 {
-            return Err(refused("rope_parameters.partial_rotary_factor", "an even number of rotated elements", rotary_dim));
+        if rotary_dim == 0 || !rotary_dim.is_multiple_of(2) {
+            return Err(refused(
+                "rope_parameters.partial_rotary_factor",
+                "an even number of rotated elements",
+                rotary_dim,
+            ));
         }
-        #[expect(clippy::cast_possible_truncation, reason = "an epsilon such as 1e-6; f32 is what the norm uses")]
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "an epsilon such as 1e-6; f32 is what the norm uses"
+        )]
         let norm_eps = self.rms_norm_eps as f32;
         Ok(ModelConfig {
             hidden: self.hidden_size,
@@ -267,20 +350,38 @@ impl Text {
     /// The explicit list where there is one; else every `full_attention_interval`-th layer attends.
     fn layer_kinds(&self) -> Result<Vec<LayerKind>, ModelError> {
         let Some(types) = &self.layer_types else {
-            within("full_attention_interval", self.full_attention_interval, MAX_LAYERS)?;
+            within(
+                "full_attention_interval",
+                self.full_attention_interval,
+                MAX_LAYERS,
+            )?;
             let attends = |i: usize| (i + 1).is_multiple_of(self.full_attention_interval);
-            let kind = |i| if attends(i) { LayerKind::Attention } else { LayerKind::Delta };
+            let kind = |i| {
+                if attends(i) {
+                    LayerKind::Attention
+                } else {
+                    LayerKind::Delta
+                }
+            };
             return Ok((0..self.num_hidden_layers).map(kind).collect());
         };
         if types.len() != self.num_hidden_layers {
-            return Err(refused("layer_types", format!("{} entries", self.num_hidden_layers), types.len()));
+            return Err(refused(
+                "layer_types",
+                format!("{} entries", self.num_hidden_layers),
+                types.len(),
+            ));
         }
         types
             .iter()
             .map(|kind| match kind.as_str() {
                 "linear_attention" => Ok(LayerKind::Delta),
                 "full_attention" => Ok(LayerKind::Attention),
-                other => Err(refused("layer_types", "linear_attention or full_attention", other)),
+                other => Err(refused(
+                    "layer_types",
+                    "linear_attention or full_attention",
+                    other,
+                )),
             })
             .collect()
     }

@@ -98,7 +98,9 @@ pub enum ModelError {
     #[error("a prompt needs at least one token")]
     EmptyPrompt,
     /// The model gave a value that is no number: damaged weights, or a runaway state.
-    #[error("logits of position {position} are not finite: the weights or the recurrent state are damaged")]
+    #[error(
+        "logits of position {position} are not finite: the weights or the recurrent state are damaged"
+    )]
     NotFinite {
         /// Position of the row.
         position: usize,
@@ -111,8 +113,14 @@ pub enum ModelError {
     NoMtpHead,
     /// The package's files are not as they were when it was verified.
     #[error(transparent)]
-    Package(#[from] native_manifest::ManifestError),
+    Package(Box<native_manifest::ManifestError>),
     /// The device failed.
     #[error(transparent)]
     Device(#[from] DeviceError),
+}
+
+impl From<native_manifest::ManifestError> for ModelError {
+    fn from(error: native_manifest::ManifestError) -> Self {
+        Self::Package(Box::new(error))
+    }
 }

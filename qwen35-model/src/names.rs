@@ -53,7 +53,10 @@ mod tests {
 
     #[test]
     fn both_prefixes_lead_to_one_name() {
-        assert_eq!(canonical("model.language_model.norm.weight"), Some("norm.weight"));
+        assert_eq!(
+            canonical("model.language_model.norm.weight"),
+            Some("norm.weight")
+        );
         assert_eq!(canonical("model.norm.weight"), Some("norm.weight"));
         assert_eq!(canonical("lm_head.weight"), Some("lm_head.weight"));
         assert_eq!(canonical("mtp.fc.weight"), Some("mtp.fc.weight"));

@@ -67,7 +67,10 @@ pub enum PackageError {
 ///
 /// # Errors
 /// [`PackageError::Device`], [`PackageError::Model`], [`PackageError::FileMissing`].
-pub fn load_model(package: &Snapshot<Verified>, options: CpuOptions) -> Result<Model<Cpu>, PackageError> {
+pub fn load_model(
+    package: &Snapshot<Verified>,
+    options: CpuOptions,
+) -> Result<Model<Cpu>, PackageError> {
     let mut cpu = Cpu::builder().contract(options.contract.unwrap_or(Contract::Host1));
     if let Some(isa) = options.isa {
         cpu = cpu.isa(isa);
@@ -82,14 +85,22 @@ pub fn load_model(package: &Snapshot<Verified>, options: CpuOptions) -> Result<M
         mtp: options.engine.drafting != Drafting::Off,
         draft_weights: options.draft_weights.unwrap_or(defaults.draft_weights),
     };
-    Ok(Model::load(device, config, &PackageWeights::new(package.clone())?, load)?)
+    Ok(Model::load(
+        device,
+        config,
+        &PackageWeights::new(package.clone())?,
+        load,
+    )?)
 }
 
 /// Opens a package: weights on the CPU, tokenizer, chat template.
 ///
 /// # Errors
 /// As [`load_model`], and [`PackageError::Text`].
-pub fn open(package: &Snapshot<Verified>, options: CpuOptions) -> Result<OpenPackage, PackageError> {
+pub fn open(
+    package: &Snapshot<Verified>,
+    options: CpuOptions,
+) -> Result<OpenPackage, PackageError> {
     let tokenizer = required(package, "tokenizer.json")?;
     let tokenizer_config = package.checkpoint_named("tokenizer_config.json")?;
     let generation_config = package.checkpoint_named("generation_config.json")?;
@@ -102,8 +113,10 @@ pub fn open(package: &Snapshot<Verified>, options: CpuOptions) -> Result<OpenPac
     let template = ChatTemplate::from_files(template.as_deref(), tokenizer_config.as_deref())?;
     let generation = match &generation_config {
         None => GenerationConfig::default(),
-        Some(json) => serde_json::from_slice(json)
-            .map_err(|source| TextError::Json { file: "generation_config.json", source })?,
+        Some(json) => serde_json::from_slice(json).map_err(|source| TextError::Json {
+            file: "generation_config.json",
+            source,
+        })?,
     };
     let model = Arc::new(load_model(package, options)?);
     let about = EngineAbout {
@@ -112,9 +125,19 @@ pub fn open(package: &Snapshot<Verified>, options: CpuOptions) -> Result<OpenPac
         ..EngineAbout::default()
     };
     let engine = LocalEngine::new(model, about, options.engine)?;
-    Ok(OpenPackage { engine, tokenizer: Arc::new(tokenizer), template, generation })
+    Ok(OpenPackage {
+        engine,
+        tokenizer: Arc::new(tokenizer),
+        template,
+        generation,
+    })
 }
 
-fn required(package: &Snapshot<Verified>, file: &'static str) -> Result<bytes::Bytes, PackageError> {
-    package.checkpoint_named(file)?.ok_or(PackageError::FileMissing { file })
+fn required(
+    package: &Snapshot<Verified>,
+    file: &'static str,
+) -> Result<bytes::Bytes, PackageError> {
+    package
+        .checkpoint_named(file)?
+        .ok_or(PackageError::FileMissing { file })
 }

@@ -8,7 +8,10 @@ use crate::ModelError;
 #[derive(Debug)]
 pub(crate) enum LayerState<B: Backend> {
     /// `[lanes, value_heads, key_dim, value_dim]` and `[lanes, 3, channels]`, f32.
-    Delta { recurrent: B::Buf<f32>, window: B::Buf<f32> },
+    Delta {
+        recurrent: B::Buf<f32>,
+        window: B::Buf<f32>,
+    },
     /// Rows beyond the sequence's length mean nothing: cutting a sequence is forgetting its length.
     Attention { kv: B::Kv },
 }
@@ -39,7 +42,17 @@ impl<B: Backend> Sequence<B> {
         context: usize,
         lanes: usize,
     ) -> Self {
-        Self { lane, layers, mtp, mtp_rows: 0, active: 0, lanes, position: 0, context, interrupted: false }
+        Self {
+            lane,
+            layers,
+            mtp,
+            mtp_rows: 0,
+            active: 0,
+            lanes,
+            position: 0,
+            context,
+            interrupted: false,
+        }
     }
 
     /// Tokens that the state has seen and kept.
@@ -118,7 +131,11 @@ impl<B: Backend> Sequence<B> {
     ///
     /// # Errors
     /// [`ModelError::Interrupted`] when the state is not whole, [`ModelError::Device`].
-    pub fn recurrent_state(&self, device: &B, shape: DeltaShape) -> Result<RecurrentState, ModelError> {
+    pub fn recurrent_state(
+        &self,
+        device: &B,
+        shape: DeltaShape,
+    ) -> Result<RecurrentState, ModelError> {
         if self.interrupted {
             return Err(ModelError::Interrupted);
         }
@@ -134,7 +151,10 @@ impl<B: Backend> Sequence<B> {
                 layers.push(state);
             }
         }
-        Ok(RecurrentState { layers, position: self.position })
+        Ok(RecurrentState {
+            layers,
+            position: self.position,
+        })
     }
 
     /// Goes back (or forth) to a saved state. The caller knows that the KV rows below its position are
@@ -199,7 +219,10 @@ impl RecurrentState {
     /// Bytes it holds.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.layers.iter().map(|layer| 4 * (layer.recurrent.len() + layer.window.len())).sum()
+        self.layers
+            .iter()
+            .map(|layer| 4 * (layer.recurrent.len() + layer.window.len()))
+            .sum()
     }
 }
 

@@ -66,7 +66,11 @@ pub struct TensorSpec {
 
 impl TensorSpec {
     fn new(name: String, shape: &[usize], role: TensorRole) -> Self {
-        Self { name, shape: shape.to_vec(), role }
+        Self {
+            name,
+            shape: shape.to_vec(),
+            role,
+        }
     }
 }
 
@@ -74,20 +78,40 @@ impl TensorSpec {
 #[must_use]
 pub fn trunk_tensors(config: &ModelConfig) -> Vec<TensorSpec> {
     let hidden = config.hidden;
-    let mut all = vec![TensorSpec::new(names::EMBED.to_owned(), &[config.vocab, hidden], TensorRole::Embedding)];
+    let mut all = vec![TensorSpec::new(
+        names::EMBED.to_owned(),
+        &[config.vocab, hidden],
+        TensorRole::Embedding,
+    )];
     for (layer, kind) in config.layers.iter().enumerate() {
         let name = |part: &str| names::layer(layer, part);
-        all.push(TensorSpec::new(name("input_layernorm.weight"), &[hidden], TensorRole::Norm));
+        all.push(TensorSpec::new(
+            name("input_layernorm.weight"),
+            &[hidden],
+            TensorRole::Norm,
+        ));
         match kind {
             LayerKind::Delta => all.extend(delta_tensors(config, &name)),
             LayerKind::Attention => all.extend(attention_tensors(config, &name)),
         }
-        all.push(TensorSpec::new(name("post_attention_layernorm.weight"), &[hidden], TensorRole::Norm));
+        all.push(TensorSpec::new(
+            name("post_attention_layernorm.weight"),
+            &[hidden],
+            TensorRole::Norm,
+        ));
         all.extend(mlp_tensors(config, &name));
     }
-    all.push(TensorSpec::new(names::NORM.to_owned(), &[hidden], TensorRole::Norm));
+    all.push(TensorSpec::new(
+        names::NORM.to_owned(),
+        &[hidden],
+        TensorRole::Norm,
+    ));
     if !config.tied {
-        all.push(TensorSpec::new(names::HEAD.to_owned(), &[config.vocab, hidden], TensorRole::Head));
+        all.push(TensorSpec::new(
+            names::HEAD.to_owned(),
+            &[config.vocab, hidden],
+            TensorRole::Head,
+        ));
     }
     all
 }
@@ -102,7 +126,11 @@ pub fn mtp_tensors(config: &ModelConfig) -> Vec<TensorSpec> {
     let layer = |part: &str| names::mtp(&format!("layers.0.{part}"));
     let norm = |name: String| TensorSpec::new(name, &[hidden], TensorRole::Norm);
     let mut all = vec![
-        TensorSpec::new(names::mtp("fc.weight"), &[hidden, 2 * hidden], TensorRole::MtpInput),
+        TensorSpec::new(
+            names::mtp("fc.weight"),
+            &[hidden, 2 * hidden],
+            TensorRole::MtpInput,
+        ),
         norm(names::mtp("pre_fc_norm_embedding.weight")),
         norm(names::mtp("pre_fc_norm_hidden.weight")),
         norm(layer("input_layernorm.weight")),
@@ -117,20 +145,38 @@ pub fn mtp_tensors(config: &ModelConfig) -> Vec<TensorSpec> {
 fn mlp_tensors(config: &ModelConfig, name: &dyn Fn(&str) -> String) -> [TensorSpec; 3] {
     let (wide, narrow) = (config.intermediate, config.hidden);
     [
-        TensorSpec::new(name("mlp.gate_proj.weight"), &[wide, narrow], TensorRole::Widen),
-        TensorSpec::new(name("mlp.up_proj.weight"), &[wide, narrow], TensorRole::Widen),
-        TensorSpec::new(name("mlp.down_proj.weight"), &[narrow, wide], TensorRole::Narrow),
+        TensorSpec::new(
+            name("mlp.gate_proj.weight"),
+            &[wide, narrow],
+            TensorRole::Widen,
+        ),
+        TensorSpec::new(
+            name("mlp.up_proj.weight"),
+            &[wide, narrow],
+            TensorRole::Widen,
+        ),
+        TensorSpec::new(
+            name("mlp.down_proj.weight"),
+            &[narrow, wide],
+            TensorRole::Narrow,
+        ),
     ]
 }
 
 fn attention_tensors(config: &ModelConfig, name: &dyn Fn(&str) -> String) -> [TensorSpec; 6] {
     let (hidden, head) = (config.hidden, config.attention.head_dim);
-    let project = |part: &str, rows: usize| TensorSpec::new(name(part), &[rows, hidden], TensorRole::Attention);
+    let project = |part: &str, rows: usize| {
+        TensorSpec::new(name(part), &[rows, hidden], TensorRole::Attention)
+    };
     [
         project("self_attn.q_proj.weight", 2 * config.query_width()),
         project("self_attn.k_proj.weight", config.kv_width()),
         project("self_attn.v_proj.weight", config.kv_width()),
-        TensorSpec::new(name("self_attn.o_proj.weight"), &[hidden, config.query_width()], TensorRole::Attention),
+        TensorSpec::new(
+            name("self_attn.o_proj.weight"),
+            &[hidden, config.query_width()],
+            TensorRole::Attention,
+        ),
         TensorSpec::new(name("self_attn.q_norm.weight"), &[head], TensorRole::Norm),
         TensorSpec::new(name("self_attn.k_norm.weight"), &[head], TensorRole::Norm),
     ]
@@ -141,14 +187,42 @@ fn delta_tensors(config: &ModelConfig, name: &dyn Fn(&str) -> String) -> [Tensor
     let (channels, value) = (config.delta.channels(), config.delta_value_width());
     let spec = |part: &str, shape: &[usize], role| TensorSpec::new(name(part), shape, role);
     [
-        spec("linear_attn.in_proj_qkv.weight", &[channels, hidden], TensorRole::DeltaFused),
-        spec("linear_attn.in_proj_z.weight", &[value, hidden], TensorRole::Delta),
-        spec("linear_attn.in_proj_b.weight", &[heads, hidden], TensorRole::DeltaGate),
-        spec("linear_attn.in_proj_a.weight", &[heads, hidden], TensorRole::DeltaGate),
-        spec("linear_attn.conv1d.weight", &[channels, 1, 4], TensorRole::Taps),
+        spec(
+            "linear_attn.in_proj_qkv.weight",
+            &[channels, hidden],
+            TensorRole::DeltaFused,
+        ),
+        spec(
+            "linear_attn.in_proj_z.weight",
+            &[value, hidden],
+            TensorRole::Delta,
+        ),
+        spec(
+            "linear_attn.in_proj_b.weight",
+            &[heads, hidden],
+            TensorRole::DeltaGate,
+        ),
+        spec(
+            "linear_attn.in_proj_a.weight",
+            &[heads, hidden],
+            TensorRole::DeltaGate,
+        ),
+        spec(
+            "linear_attn.conv1d.weight",
+            &[channels, 1, 4],
+            TensorRole::Taps,
+        ),
         spec("linear_attn.A_log", &[heads], TensorRole::DecayRate),
         spec("linear_attn.dt_bias", &[heads], TensorRole::DecayBias),
-        spec("linear_attn.norm.weight", &[config.delta.value_dim], TensorRole::GatedNorm),
-        spec("linear_attn.out_proj.weight", &[hidden, value], TensorRole::Delta),
+        spec(
+            "linear_attn.norm.weight",
+            &[config.delta.value_dim],
+            TensorRole::GatedNorm,
+        ),
+        spec(
+            "linear_attn.out_proj.weight",
+            &[hidden, value],
+            TensorRole::Delta,
+        ),
     ]
 }

@@ -1,6 +1,14 @@
 //! The trained model's greedy generations and speculative rounds against an independent numpy and torch
 //! reference (`testdata/qwen35/tiny/eval/generations.json`).
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::needless_pass_by_value,
+    reason = "a test stops where something is not as it should be, and its numbers are small"
+)]
+
 mod common;
 
 use std::sync::Arc;
@@ -29,17 +37,33 @@ fn references() -> Vec<Reference> {
 
 fn engine(contract: Contract, drafting: Drafting, drafts: usize) -> LocalEngine<Cpu> {
     let (model, _) = load("tiny", contract);
-    let session = SessionOptions { context: 1024, drafts, ..SessionOptions::default() };
-    let options = EngineOptions { session, drafting, ..EngineOptions::default() };
+    let session = SessionOptions {
+        context: 1024,
+        drafts,
+        ..SessionOptions::default()
+    };
+    let options = EngineOptions {
+        session,
+        drafting,
+        ..EngineOptions::default()
+    };
     LocalEngine::new(Arc::new(model), EngineAbout::default(), options).unwrap()
 }
 
-fn generate(engine: &mut dyn Engine, prompt: &[u32], max_tokens: usize, sampler: SamplerConfig) -> (Vec<u32>, Statistics) {
+fn generate(
+    engine: &mut dyn Engine,
+    prompt: &[u32],
+    max_tokens: usize,
+    sampler: SamplerConfig,
+) -> (Vec<u32>, Statistics) {
     let stop_tokens = vec![TokenId(END_OF_TEXT), TokenId(END_OF_TURN)];
     engine
         .start(Generation {
             prompt: prompt.iter().copied().map(TokenId).collect(),
-            sampler: SamplerConfig { stop_tokens, ..sampler },
+            sampler: SamplerConfig {
+                stop_tokens,
+                ..sampler
+            },
             max_tokens,
             top_logprobs: None,
             prompt_logprobs: None,
@@ -74,13 +98,24 @@ fn greedy_generations_are_those_of_the_reference() {
         let mut engine = engine(contract, Drafting::Off, 1);
         let mut compared = 0;
         for reference in references().iter().filter(|r| r.min_top2_margin > margin) {
-            let (ids, _) =
-                generate(&mut engine, &reference.prompt_ids, reference.greedy_ids.len(), SamplerConfig::greedy());
-            assert_eq!(ids, reference.greedy_ids, "{contract} {:?}", reference.label);
+            let (ids, _) = generate(
+                &mut engine,
+                &reference.prompt_ids,
+                reference.greedy_ids.len(),
+                SamplerConfig::greedy(),
+            );
+            assert_eq!(
+                ids, reference.greedy_ids,
+                "{contract} {:?}",
+                reference.label
+            );
             compared += 1;
         }
         println!("{contract}: {compared} of 30 generations compared and equal");
-        assert!(compared >= 5, "{contract}: only {compared} prompts have a margin over {margin}");
+        assert!(
+            compared >= 5,
+            "{contract}: only {compared} prompts have a margin over {margin}"
+        );
     }
 }
 
@@ -89,8 +124,12 @@ fn greedy_acceptance_is_that_of_the_reference() {
     let mut engine = engine(Contract::HostF32, Drafting::On, 1);
     let (mut drafted, mut accepted) = (0, 0);
     for reference in references() {
-        let (_, statistics) =
-            generate(&mut engine, &reference.prompt_ids, reference.greedy_ids.len(), SamplerConfig::greedy());
+        let (_, statistics) = generate(
+            &mut engine,
+            &reference.prompt_ids,
+            reference.greedy_ids.len(),
+            SamplerConfig::greedy(),
+        );
         drafted += statistics.drafted;
         accepted += statistics.accepted;
     }
@@ -101,14 +140,28 @@ fn greedy_acceptance_is_that_of_the_reference() {
 
 #[test]
 fn drafting_never_changes_what_is_emitted() {
-    let settings = [(Drafting::Off, 1), (Drafting::On, 1), (Drafting::On, 2), (Drafting::On, 4), (Drafting::Auto, 2)];
+    let settings = [
+        (Drafting::Off, 1),
+        (Drafting::On, 1),
+        (Drafting::On, 2),
+        (Drafting::On, 4),
+        (Drafting::Auto, 2),
+    ];
     let mut outputs = Vec::new();
     for (drafting, drafts) in settings {
         let mut engine = engine(Contract::Host1, drafting, drafts);
         let mut output = Vec::new();
         for (seed, reference) in (0..).zip(references().iter().step_by(3)) {
-            let sampled = SamplerConfig { temperature: 0.9, top_p: 0.95, seed, ..SamplerConfig::default() };
-            let penalised = SamplerConfig { repetition_penalty: 1.3, ..SamplerConfig::greedy() };
+            let sampled = SamplerConfig {
+                temperature: 0.9,
+                top_p: 0.95,
+                seed,
+                ..SamplerConfig::default()
+            };
+            let penalised = SamplerConfig {
+                repetition_penalty: 1.3,
+                ..SamplerConfig::greedy()
+            };
             for sampler in [SamplerConfig::greedy(), sampled, penalised] {
                 output.push(generate(&mut engine, &reference.prompt_ids, 48, sampler).0);
             }

@@ -1,16 +1,24 @@
 //! Drafting leaves no trace: tokens, logits and state are those of plain decoding, bit for bit.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::needless_pass_by_value,
+    reason = "a test stops where something is not as it should be, and its numbers are small"
+)]
+
 mod common;
 
 use std::sync::Arc;
 
 use common::{demo_package, first_window};
 use mtp_spec::{
-    DecodeOptions, Decoder, Drafter, Drafts, LogitRows, NoDraft, PromptLookup, PromptLogits, Sampler, SamplerConfig,
-    Target, TokenId,
+    DecodeOptions, Decoder, Drafter, Drafts, LogitRows, NoDraft, PromptLogits, PromptLookup,
+    Sampler, SamplerConfig, Target, TokenId,
 };
 use qwen35_model::package::{CpuOptions, load_model};
-use qwen35_model::{EngineOptions, Model, ModelError, MtpDrafter, Session, SessionOptions};
+use qwen35_model::{Model, ModelError, MtpDrafter, Session, SessionOptions};
 use sha2::{Digest as _, Sha256};
 use tt_device::{Cpu, Isa};
 
@@ -47,7 +55,12 @@ impl Target for Recorded {
         self.session.capacity()
     }
 
-    fn prefill(&mut self, chunk: &[TokenId], wanted: PromptLogits, out: &mut LogitRows) -> Result<(), ModelError> {
+    fn prefill(
+        &mut self,
+        chunk: &[TokenId],
+        wanted: PromptLogits,
+        out: &mut LogitRows,
+    ) -> Result<(), ModelError> {
         self.session.prefill(chunk, wanted, out)
     }
 
@@ -86,7 +99,12 @@ impl Drafter<Recorded> for Guess {
         }
     }
 
-    fn propose(&mut self, target: &mut Recorded, anchor: TokenId, drafts: &mut Drafts<'_>) -> Result<(), ModelError> {
+    fn propose(
+        &mut self,
+        target: &mut Recorded,
+        anchor: TokenId,
+        drafts: &mut Drafts<'_>,
+    ) -> Result<(), ModelError> {
         match self {
             Self::Plain(inner) => inner.propose(&mut target.session, anchor, drafts),
             Self::Mtp(inner) => inner.propose(&mut target.session, anchor, drafts),
@@ -120,7 +138,12 @@ fn settings() -> Vec<(&'static str, usize, Guess)> {
 }
 
 fn model(isa: Isa) -> Arc<Model<Cpu>> {
-    let options = CpuOptions { isa: Some(isa), engine: EngineOptions::default(), ..CpuOptions::default() };
+    // One thread: a step of this small model is shorter than waking another, and threads are another test.
+    let options = CpuOptions {
+        isa: Some(isa),
+        threads: Some(1),
+        ..CpuOptions::default()
+    };
     Arc::new(load_model(&demo_package(), options).unwrap())
 }
 
@@ -131,7 +154,11 @@ fn prompts(count: usize) -> Vec<Vec<TokenId>> {
         .map(|i| {
             let text = &texts[i % texts.len()];
             let first = i / texts.len() * 12 % (text.len() - 24);
-            text[first..first + 24].iter().copied().map(TokenId).collect()
+            text[first..first + 24]
+                .iter()
+                .copied()
+                .map(TokenId)
+                .collect()
         })
         .collect()
 }
@@ -139,8 +166,19 @@ fn prompts(count: usize) -> Vec<Vec<TokenId>> {
 fn sampler(index: usize) -> SamplerConfig {
     match index % 4 {
         0 => SamplerConfig::greedy(),
-        1 => SamplerConfig { temperature: 0.7, seed: index as u64, ..SamplerConfig::default() },
-        2 => SamplerConfig { temperature: 1.0, top_k: 40, top_p: 0.9, min_p: 0.02, seed: 7, ..SamplerConfig::default() },
+        1 => SamplerConfig {
+            temperature: 0.7,
+            seed: index as u64,
+            ..SamplerConfig::default()
+        },
+        2 => SamplerConfig {
+            temperature: 1.0,
+            top_k: 40,
+            top_p: 0.9,
+            min_p: 0.02,
+            seed: 7,
+            ..SamplerConfig::default()
+        },
         _ => SamplerConfig {
             repetition_penalty: 1.2,
             frequency_penalty: 0.3,
@@ -151,10 +189,26 @@ fn sampler(index: usize) -> SamplerConfig {
 }
 
 /// Token ids, and a digest of every kept row of logits and of the state at the end.
-fn run(model: &Arc<Model<Cpu>>, prompts: &[Vec<TokenId>], drafts: usize, guess: Guess) -> Vec<(Vec<TokenId>, String)> {
-    let options = SessionOptions { context: 256, drafts: 4, ..SessionOptions::default() };
+fn run(
+    model: &Arc<Model<Cpu>>,
+    prompts: &[Vec<TokenId>],
+    drafts: usize,
+    guess: Guess,
+) -> Vec<(Vec<TokenId>, String)> {
+    let options = SessionOptions {
+        context: 256,
+        drafts: 4,
+        ..SessionOptions::default()
+    };
     let session = Session::new(Arc::clone(model), options).unwrap();
-    let mut decoder = Decoder::new(Recorded { session, hash: Sha256::new(), rows: Vec::new() }, guess);
+    let mut decoder = Decoder::new(
+        Recorded {
+            session,
+            hash: Sha256::new(),
+            rows: Vec::new(),
+        },
+        guess,
+    );
     let mut results = Vec::new();
     for (i, prompt) in prompts.iter().enumerate() {
         decoder.target_mut().session.clear().unwrap();
@@ -176,17 +230,27 @@ fn run(model: &Arc<Model<Cpu>>, prompts: &[Vec<TokenId>], drafts: usize, guess: 
 fn state_digest(target: &mut Recorded) -> String {
     let mut hash = std::mem::take(&mut target.hash);
     let session = &target.session;
-    let mut feed = |values: &[f32]| values.iter().for_each(|value| hash.update(value.to_le_bytes()));
+    let mut feed = |values: &[f32]| {
+        values
+            .iter()
+            .for_each(|value| hash.update(value.to_le_bytes()));
+    };
     for layer in session.recurrent_state().unwrap().layers {
         feed(&layer.recurrent);
         feed(&layer.window);
     }
     for layer in 0..session.model().config().layers.len() {
-        let (keys, values) = session.sequence().kv_rows(session.model().device(), layer).unwrap();
+        let (keys, values) = session
+            .sequence()
+            .kv_rows(session.model().device(), layer)
+            .unwrap();
         feed(&keys);
         feed(&values);
     }
-    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    hash.finalize()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
 }
 
 #[test]
@@ -210,7 +274,11 @@ fn tokens_logits_and_state_do_not_depend_on_the_instruction_set() {
     let mut first = None;
     for isa in Isa::present() {
         let model = model(isa);
-        for (name, drafts, guess) in settings().into_iter().filter(|(_, drafts, _)| *drafts != 4 || isa != Isa::Scalar) {
+        // The definition is slow: of it, plain decoding and the default are enough.
+        let settings = settings()
+            .into_iter()
+            .take(if isa == Isa::Scalar { 2 } else { usize::MAX });
+        for (name, drafts, guess) in settings {
             let results = run(&model, &prompts, drafts, guess);
             let first = first.get_or_insert_with(|| results.clone());
             assert_eq!(results, *first, "{isa}, {name}");

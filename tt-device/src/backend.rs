@@ -59,13 +59,23 @@ pub trait Backend: Debug + Send + Sync + Sized + 'static {
     ///
     /// # Errors
     /// [`DeviceError::BufferRange`] when it does not fit.
-    fn write<T: Element>(&self, dst: &mut Self::Buf<T>, offset: usize, src: &[T]) -> Result<(), DeviceError>;
+    fn write<T: Element>(
+        &self,
+        dst: &mut Self::Buf<T>,
+        offset: usize,
+        src: &[T],
+    ) -> Result<(), DeviceError>;
 
     /// Copies elements from `offset` on to `dst`.
     ///
     /// # Errors
     /// [`DeviceError::BufferRange`] when the buffer is shorter.
-    fn read<T: Element>(&self, src: &Self::Buf<T>, offset: usize, dst: &mut [T]) -> Result<(), DeviceError>;
+    fn read<T: Element>(
+        &self,
+        src: &Self::Buf<T>,
+        offset: usize,
+        dst: &mut [T],
+    ) -> Result<(), DeviceError>;
 
     /// Takes a weight into the device. On the host it is a borrow of the same bytes.
     ///

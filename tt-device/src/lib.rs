@@ -16,5 +16,7 @@ pub use backend::{Backend, Element, KvShape};
 pub use cpu::{Cpu, CpuBuilder, Isa};
 pub use error::DeviceError;
 pub use numerics::Contract;
-pub use ops::{AttentionShape, DeltaInputs, DeltaShape, DeltaState, HeadSlice, Keep, LinearOut, Ops};
+pub use ops::{
+    AttentionShape, DeltaInputs, DeltaShape, DeltaState, HeadSlice, Keep, LinearOut, Ops,
+};
 pub use weight::{MatrixShape, WeightFormat, WeightLayout, WeightView};

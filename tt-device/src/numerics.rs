@@ -93,7 +93,11 @@ pub fn round_activation(x: f32) -> f32 {
         return x;
     }
     let rounded = bf16::from_f32(x).to_f32();
-    if rounded.abs() < ACTIVATION_MIN { 0.0 } else { rounded.clamp(-ACTIVATION_MAX, ACTIVATION_MAX) }
+    if rounded.abs() < ACTIVATION_MIN {
+        0.0
+    } else {
+        rounded.clamp(-ACTIVATION_MAX, ACTIVATION_MAX)
+    }
 }
 
 /// A shared exponent as the weights of a linear see it; `None` reads as a group of zeros.
@@ -111,7 +115,11 @@ pub const fn weight_exponent(stored: u8) -> Option<u8> {
 /// A bf16 weight as a linear sees it: magnitudes under 2^-72 are zero.
 #[must_use]
 pub fn bf16_weight(stored: bf16) -> f32 {
-    if (stored.to_bits() >> 7) & 0xff < WEIGHT_EXPONENT_MIN.into() { 0.0 } else { stored.to_f32() }
+    if (stored.to_bits() >> 7) & 0xff < WEIGHT_EXPONENT_MIN.into() {
+        0.0
+    } else {
+        stored.to_f32()
+    }
 }
 
 #[cfg(test)]
@@ -133,6 +141,9 @@ mod tests {
         for contract in [Contract::Host1, Contract::HostF32] {
             assert_eq!(contract.id().parse(), Ok(contract));
         }
-        assert_eq!("host/2".parse::<Contract>(), Err(UnknownContract("host/2".into())));
+        assert_eq!(
+            "host/2".parse::<Contract>(),
+            Err(UnknownContract("host/2".into()))
+        );
     }
 }

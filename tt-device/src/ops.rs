@@ -124,21 +124,49 @@ pub trait Ops<B: Backend> {
     fn embed(&mut self, table: &B::Weight, ids: &B::Buf<u32>, rows: usize, out: &mut B::Buf<f32>);
 
     /// Norms `rows` rows of `scale`'s width: [`crate::reference::norm::rms_norm`].
-    fn rms_norm(&mut self, x: &B::Buf<f32>, scale: &B::Buf<f32>, eps: f32, rows: usize, out: &mut B::Buf<f32>);
+    fn rms_norm(
+        &mut self,
+        x: &B::Buf<f32>,
+        scale: &B::Buf<f32>,
+        eps: f32,
+        rows: usize,
+        out: &mut B::Buf<f32>,
+    );
 
     /// `out[r] = [x[r] W0, x[r] W1, ..]`: [`crate::reference::linear`], with activations rounded as the
     /// contract says. Weights side by side share their inputs; a single one is the usual case, three
     /// are the queries, keys and values of a delta layer whose projection is stored in parts.
-    fn linear(&mut self, x: &B::Buf<f32>, weights: &[&B::Weight], rows: usize, out: &mut B::Buf<f32>);
+    fn linear(
+        &mut self,
+        x: &B::Buf<f32>,
+        weights: &[&B::Weight],
+        rows: usize,
+        out: &mut B::Buf<f32>,
+    );
 
     /// Copies heads out of wider rows: `out[rows, heads, head_dim]`.
     fn take_heads(&mut self, x: &B::Buf<f32>, slice: HeadSlice, rows: usize, out: &mut B::Buf<f32>);
 
     /// Copies rows of `width` elements: row `from + r` of `x` to row `to + r` of `out`, for `r < rows`.
-    fn copy_rows(&mut self, x: &B::Buf<f32>, from: usize, width: usize, rows: usize, out: &mut B::Buf<f32>, to: usize);
+    fn copy_rows(
+        &mut self,
+        x: &B::Buf<f32>,
+        from: usize,
+        width: usize,
+        rows: usize,
+        out: &mut B::Buf<f32>,
+        to: usize,
+    );
 
     /// `out[r] = [a[r], b[r]]`, both of `width`.
-    fn concat(&mut self, a: &B::Buf<f32>, b: &B::Buf<f32>, width: usize, rows: usize, out: &mut B::Buf<f32>);
+    fn concat(
+        &mut self,
+        a: &B::Buf<f32>,
+        b: &B::Buf<f32>,
+        width: usize,
+        rows: usize,
+        out: &mut B::Buf<f32>,
+    );
 
     /// Rotates heads in place, row r at `position[0] + r`: [`crate::reference::rope`].
     fn rope(
@@ -177,7 +205,13 @@ pub trait Ops<B: Backend> {
     /// Convolution, silu, l2 norms and the gated delta rule over `rows` tokens in order:
     /// `out[rows, value_heads, value_dim]`, the state advanced as [`Keep`] says.
     /// [`crate::reference::convolution`], [`crate::reference::delta`].
-    fn delta(&mut self, inputs: DeltaInputs<'_, B>, state: DeltaState<'_, B>, rows: usize, out: &mut B::Buf<f32>);
+    fn delta(
+        &mut self,
+        inputs: DeltaInputs<'_, B>,
+        state: DeltaState<'_, B>,
+        rows: usize,
+        out: &mut B::Buf<f32>,
+    );
 
     /// `out = silu(gate) * up`, `len` elements.
     fn silu_mul(&mut self, gate: &B::Buf<f32>, up: &B::Buf<f32>, len: usize, out: &mut B::Buf<f32>);

@@ -82,7 +82,11 @@ impl WeightView {
     ///
     /// # Errors
     /// [`DeviceError::WeightBytes`] when the byte count is not that of the padded tiles.
-    pub fn tiles(shape: MatrixShape, format: WeightFormat, bytes: Bytes) -> Result<Self, DeviceError> {
+    pub fn tiles(
+        shape: MatrixShape,
+        format: WeightFormat,
+        bytes: Bytes,
+    ) -> Result<Self, DeviceError> {
         let expected = shape
             .tile_rows()
             .checked_mul(shape.tile_columns())
@@ -95,14 +99,22 @@ impl WeightView {
     /// # Errors
     /// [`DeviceError::WeightBytes`] when the byte count is not `rows * width` elements, or the
     /// format is a block format (which has no row layout).
-    pub fn rows(rows: usize, width: usize, format: WeightFormat, bytes: Bytes) -> Result<Self, DeviceError> {
+    pub fn rows(
+        rows: usize,
+        width: usize,
+        format: WeightFormat,
+        bytes: Bytes,
+    ) -> Result<Self, DeviceError> {
         let element = match format {
             WeightFormat::Block(_) => None,
             WeightFormat::Bf16 => Some(2usize),
             WeightFormat::F32 => Some(4),
         };
         let expected = element.and_then(|e| rows.checked_mul(width)?.checked_mul(e));
-        let shape = MatrixShape { inputs: rows, outputs: width };
+        let shape = MatrixShape {
+            inputs: rows,
+            outputs: width,
+        };
         Self::checked(shape, format, WeightLayout::Rows, bytes, expected)
     }
 
@@ -114,9 +126,19 @@ impl WeightView {
         expected: Option<usize>,
     ) -> Result<Self, DeviceError> {
         if expected != Some(bytes.len()) || shape.inputs == 0 || shape.outputs == 0 {
-            return Err(DeviceError::WeightBytes { shape, format, expected, found: bytes.len() });
+            return Err(DeviceError::WeightBytes {
+                shape,
+                format,
+                expected,
+                found: bytes.len(),
+            });
         }
-        Ok(Self { shape, format, layout, bytes })
+        Ok(Self {
+            shape,
+            format,
+            layout,
+            bytes,
+        })
     }
 
     /// The logical shape; of an embedding table, `inputs` is its rows and `outputs` its width.

@@ -1,6 +1,10 @@
 //! Attention of every instruction set against the definition.
 
-#![expect(clippy::unwrap_used, clippy::cast_possible_truncation, reason = "a failed test panics, and test sizes are small")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::cast_possible_truncation,
+    reason = "a failed test panics, and test sizes are small"
+)]
 
 mod kernels_support;
 
@@ -9,12 +13,23 @@ use proptest::prelude::*;
 use tt_device::reference::attention::attend;
 use tt_device::{AttentionShape, Backend, Contract, KvShape, Ops};
 
-fn definition(contract: Contract, shape: AttentionShape, q: &[f32], keys: &[f32], values: &[f32], first: usize) -> Vec<f32> {
+fn definition(
+    contract: Contract,
+    shape: AttentionShape,
+    q: &[f32],
+    keys: &[f32],
+    values: &[f32],
+    first: usize,
+) -> Vec<f32> {
     let dim = shape.head_dim;
     let scale = 1.0 / (dim as f32).sqrt();
     let mut out = vec![0.0; q.len()];
     let mut scores = Vec::new();
-    for (i, (q, out)) in q.chunks_exact(dim).zip(out.chunks_exact_mut(dim)).enumerate() {
+    for (i, (q, out)) in q
+        .chunks_exact(dim)
+        .zip(out.chunks_exact_mut(dim))
+        .enumerate()
+    {
         let (row, head) = (i / shape.heads, i % shape.heads);
         let kv_head = head / (shape.heads / shape.kv_heads);
         let at = |t: usize, d: usize| (t * shape.kv_heads + kv_head) * dim + d;
@@ -36,7 +51,10 @@ fn check(noise: &mut Noise, shape: AttentionShape, first: usize, rows: usize, sc
     let width = shape.kv_heads * shape.head_dim;
     let stored = first + rows + 20;
     let q = noise.units(rows * shape.heads * shape.head_dim, scale);
-    let (mut keys, mut values) = (noise.units(stored * width, scale), noise.units(stored * width, 2.0));
+    let (mut keys, mut values) = (
+        noise.units(stored * width, scale),
+        noise.units(stored * width, 2.0),
+    );
     for v in &mut values {
         // Values whose products vanish, of both signs: the sign of a zero is a bit too.
         if noise.below(4) == 0 {
@@ -45,10 +63,14 @@ fn check(noise: &mut Noise, shape: AttentionShape, first: usize, rows: usize, sc
     }
     keys[(first + rows) * width..].fill(f32::NAN);
     values[(first + rows) * width..].fill(f32::NAN);
-    let expected =
-        [Contract::Host1, Contract::HostF32].map(|contract| definition(contract, shape, &q, &keys, &values, first));
+    let expected = [Contract::Host1, Contract::HostF32]
+        .map(|contract| definition(contract, shape, &q, &keys, &values, first));
     for cpu in devices() {
-        let kv_shape = KvShape { capacity: stored, heads: shape.kv_heads, head_dim: shape.head_dim };
+        let kv_shape = KvShape {
+            capacity: stored,
+            heads: shape.kv_heads,
+            head_dim: shape.head_dim,
+        };
         let mut kv = cpu.alloc_kv(kv_shape).unwrap();
         let (keys, values, q) = (buffer(cpu, &keys), buffer(cpu, &values), buffer(cpu, &q));
         let (start, position) = (number(cpu, 0), number(cpu, first as u32));
@@ -60,7 +82,12 @@ fn check(noise: &mut Noise, shape: AttentionShape, first: usize, rows: usize, sc
         })
         .unwrap();
         let expected = &expected[usize::from(cpu.contract() == Contract::HostF32)];
-        assert_bits(cpu, &format!("{rows} rows after {first} of {shape:?}"), out.as_slice(), expected);
+        assert_bits(
+            cpu,
+            &format!("{rows} rows after {first} of {shape:?}"),
+            out.as_slice(),
+            expected,
+        );
     }
 }
 
@@ -86,7 +113,11 @@ proptest! {
 fn heads_of_the_real_size_equal_the_definition() {
     let mut noise = Noise::new(23);
     for (heads, kv_heads) in [(16, 4), (8, 2), (12, 2)] {
-        let shape = AttentionShape { heads, kv_heads, head_dim: 256 };
+        let shape = AttentionShape {
+            heads,
+            kv_heads,
+            head_dim: 256,
+        };
         check(&mut noise, shape, 700, 1, 1.0);
         check(&mut noise, shape, 90, 37, 1.0);
     }

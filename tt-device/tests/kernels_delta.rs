@@ -1,6 +1,10 @@
 //! The gated delta layer of every instruction set against the definition.
 
-#![expect(clippy::unwrap_used, clippy::cast_possible_truncation, reason = "a failed test panics, and test sizes are small")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::cast_possible_truncation,
+    reason = "a failed test panics, and test sizes are small"
+)]
 
 mod kernels_support;
 
@@ -31,7 +35,11 @@ impl Layer {
             a: noise.units(rows * shape.value_heads, 4.0),
             b: noise.units(rows * shape.value_heads, 4.0),
             taps: noise.units(4 * shape.channels(), 1.0),
-            rate: noise.units(shape.value_heads, 1.0).into_iter().map(f32::abs).collect(),
+            rate: noise
+                .units(shape.value_heads, 1.0)
+                .into_iter()
+                .map(f32::abs)
+                .collect(),
             dt_bias: noise.units(shape.value_heads, 1.0),
             recurrent: noise.units(shape.state(), 1.0),
             window: noise.units(shape.window(), 1.0),
@@ -50,11 +58,20 @@ impl Layer {
         for r in 0..rows {
             let mut convolved = vec![0.0; channels];
             let taps = [0, 1, 2, 3].map(|j| &self.taps[j * channels..][..channels]);
-            conv_silu(taps, [0, 1, 2, 3].map(|j| &history[(r + j) * channels..][..channels]), &mut convolved);
+            conv_silu(
+                taps,
+                [0, 1, 2, 3].map(|j| &history[(r + j) * channels..][..channels]),
+                &mut convolved,
+            );
             for h in 0..shape.value_heads {
                 let (mut q, mut k) = (vec![0.0; shape.key_dim], vec![0.0; shape.key_dim]);
                 let at = h / group * shape.key_dim;
-                l2_norm(&convolved[at..][..shape.key_dim], 1e-6, 1.0 / (shape.key_dim as f32).sqrt(), &mut q);
+                l2_norm(
+                    &convolved[at..][..shape.key_dim],
+                    1e-6,
+                    1.0 / (shape.key_dim as f32).sqrt(),
+                    &mut q,
+                );
                 l2_norm(&convolved[keys + at..][..shape.key_dim], 1e-6, 1.0, &mut k);
                 let v = &convolved[2 * keys + h * shape.value_dim..][..shape.value_dim];
                 let gate = r * shape.value_heads + h;
@@ -78,7 +95,15 @@ impl Layer {
     }
 
     /// Runs the rows in passes of `chunk`; gives output, all lanes of state, all lanes of windows.
-    fn run(&self, cpu: &Cpu, rows: usize, chunk: usize, lanes: usize, active: usize, keep: Keep) -> [Vec<f32>; 3] {
+    fn run(
+        &self,
+        cpu: &Cpu,
+        rows: usize,
+        chunk: usize,
+        lanes: usize,
+        active: usize,
+        keep: Keep,
+    ) -> [Vec<f32>; 3] {
         let shape = self.shape;
         let in_lane = |x: &[f32]| {
             let mut all = vec![0.25; lanes * x.len()];
@@ -87,25 +112,51 @@ impl Layer {
         };
         let (mut recurrent, mut window) = (in_lane(&self.recurrent), in_lane(&self.window));
         let lane = number(cpu, active as u32);
-        let (taps, rate, dt_bias) = (buffer(cpu, &self.taps), buffer(cpu, &self.rate), buffer(cpu, &self.dt_bias));
+        let (taps, rate, dt_bias) = (
+            buffer(cpu, &self.taps),
+            buffer(cpu, &self.rate),
+            buffer(cpu, &self.dt_bias),
+        );
         let mut all = Vec::new();
         for first in (0..rows).step_by(chunk) {
             let rows = chunk.min(rows - first);
             let part = |x: &[f32], width: usize| buffer(cpu, &x[first * width..][..rows * width]);
             let mixed = part(&self.mixed, shape.channels());
-            let (a, b) = (part(&self.a, shape.value_heads), part(&self.b, shape.value_heads));
-            let mut out = cpu.alloc(rows * shape.value_heads * shape.value_dim).unwrap();
+            let (a, b) = (
+                part(&self.a, shape.value_heads),
+                part(&self.b, shape.value_heads),
+            );
+            let mut out = cpu
+                .alloc(rows * shape.value_heads * shape.value_dim)
+                .unwrap();
             cpu.execute(|rec| {
-                let inputs =
-                    DeltaInputs { mixed: &mixed, a: &a, b: &b, taps: &taps, rate: &rate, dt_bias: &dt_bias, shape };
-                let state = DeltaState { recurrent: &mut recurrent, window: &mut window, lane: &lane, lanes, keep };
+                let inputs = DeltaInputs {
+                    mixed: &mixed,
+                    a: &a,
+                    b: &b,
+                    taps: &taps,
+                    rate: &rate,
+                    dt_bias: &dt_bias,
+                    shape,
+                };
+                let state = DeltaState {
+                    recurrent: &mut recurrent,
+                    window: &mut window,
+                    lane: &lane,
+                    lanes,
+                    keep,
+                };
                 rec.delta(inputs, state, rows, &mut out);
                 Ok(())
             })
             .unwrap();
             all.extend_from_slice(out.as_slice());
         }
-        [all, recurrent.as_slice().to_vec(), window.as_slice().to_vec()]
+        [
+            all,
+            recurrent.as_slice().to_vec(),
+            window.as_slice().to_vec(),
+        ]
     }
 }
 
@@ -122,8 +173,18 @@ fn check(layer: &Layer, rows: usize, chunk: usize) {
         assert_bits(cpu, "delta output of a verify pass", &got, &out);
         for r in 0..rows {
             let lane = (active + 1 + r) % lanes;
-            assert_bits(cpu, "state lane", &recurrent[lane * layer.shape.state()..][..layer.shape.state()], &states[r]);
-            assert_bits(cpu, "window lane", &window[lane * layer.shape.window()..][..layer.shape.window()], &windows[r]);
+            assert_bits(
+                cpu,
+                "state lane",
+                &recurrent[lane * layer.shape.state()..][..layer.shape.state()],
+                &states[r],
+            );
+            assert_bits(
+                cpu,
+                "window lane",
+                &window[lane * layer.shape.window()..][..layer.shape.window()],
+                &windows[r],
+            );
         }
         let kept = &recurrent[active * layer.shape.state()..][..layer.shape.state()];
         assert_bits(cpu, "the active lane", kept, &layer.recurrent);
@@ -151,7 +212,12 @@ proptest! {
 
 #[test]
 fn a_layer_of_the_real_head_size_equals_the_definition() {
-    let shape = DeltaShape { key_heads: 2, value_heads: 4, key_dim: 128, value_dim: 128 };
+    let shape = DeltaShape {
+        key_heads: 2,
+        value_heads: 4,
+        key_dim: 128,
+        value_dim: 128,
+    };
     let layer = Layer::new(&mut Noise::new(17), shape, 9);
     check(&layer, 9, 5);
 }

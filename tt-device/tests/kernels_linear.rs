@@ -1,6 +1,10 @@
 //! Linears of every instruction set against the definition, bit for bit.
 
-#![expect(clippy::unwrap_used, clippy::cast_possible_truncation, reason = "a failed test panics, and test sizes are small")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::cast_possible_truncation,
+    reason = "a failed test panics, and test sizes are small"
+)]
 
 mod kernels_support;
 
@@ -21,7 +25,12 @@ const FORMATS: [WeightFormat; 5] = [
 ];
 
 /// Tiles of random codes; `extreme` draws exponents from everywhere, the bounds most of all.
-fn weight(noise: &mut Noise, shape: MatrixShape, format: WeightFormat, extreme: bool) -> WeightView {
+fn weight(
+    noise: &mut Noise,
+    shape: MatrixShape,
+    format: WeightFormat,
+    extreme: bool,
+) -> WeightView {
     let tiles = shape.tile_rows() * shape.tile_columns();
     let mut bytes = Vec::with_capacity(tiles * format.tile_bytes());
     let exponent = |noise: &mut Noise| match (extreme, noise.below(4)) {
@@ -69,7 +78,8 @@ fn definition(contract: Contract, x: &[f32], weight: &WeightView) -> Vec<f32> {
 
 fn check(x: &[f32], weight: &WeightView, rows: usize) {
     let shape = weight.shape();
-    let expected = [Contract::Host1, Contract::HostF32].map(|contract| definition(contract, x, weight));
+    let expected =
+        [Contract::Host1, Contract::HostF32].map(|contract| definition(contract, x, weight));
     for cpu in devices() {
         let input = buffer(cpu, x);
         let mut out = cpu.alloc(rows * shape.outputs).unwrap();
@@ -79,7 +89,12 @@ fn check(x: &[f32], weight: &WeightView, rows: usize) {
         })
         .unwrap();
         let expected = &expected[usize::from(cpu.contract() == Contract::HostF32)];
-        let what = format!("{rows} rows of {}x{} {:?}", shape.inputs, shape.outputs, weight.format());
+        let what = format!(
+            "{rows} rows of {}x{} {:?}",
+            shape.inputs,
+            shape.outputs,
+            weight.format()
+        );
         assert_bits(cpu, &what, out.as_slice(), expected);
     }
 }
@@ -108,7 +123,13 @@ proptest! {
 fn long_linears_of_every_format_equal_the_definition() {
     let mut noise = Noise::new(7);
     for format in FORMATS {
-        for (inputs, outputs, rows) in [(1024, 288, 1), (512, 544, 2), (416, 160, 8), (640, 192, 64), (96, 32, 70)] {
+        for (inputs, outputs, rows) in [
+            (1024, 288, 1),
+            (512, 544, 2),
+            (416, 160, 8),
+            (640, 192, 64),
+            (96, 32, 70),
+        ] {
             let shape = MatrixShape { inputs, outputs };
             let weight = weight(&mut noise, shape, format, false);
             let x = noise.units(rows * inputs, 2.0);
@@ -120,7 +141,10 @@ fn long_linears_of_every_format_equal_the_definition() {
 #[test]
 fn a_lone_row_has_the_bits_it_has_among_others() {
     let mut noise = Noise::new(11);
-    let shape = MatrixShape { inputs: 200, outputs: 100 };
+    let shape = MatrixShape {
+        inputs: 200,
+        outputs: 100,
+    };
     for format in FORMATS {
         let weight = weight(&mut noise, shape, format, true);
         let x = noise.wilds(65 * shape.inputs);
@@ -138,7 +162,12 @@ fn a_lone_row_has_the_bits_it_has_among_others() {
             };
             let together = run(&x);
             for (r, x) in x.chunks_exact(shape.inputs).enumerate().step_by(8) {
-                assert_bits(cpu, "one row", &run(x), &together[r * shape.outputs..][..shape.outputs]);
+                assert_bits(
+                    cpu,
+                    "one row",
+                    &run(x),
+                    &together[r * shape.outputs..][..shape.outputs],
+                );
             }
         }
     }
@@ -147,7 +176,10 @@ fn a_lone_row_has_the_bits_it_has_among_others() {
 #[test]
 fn weights_side_by_side_equal_one_after_the_other() {
     let mut noise = Noise::new(13);
-    let shapes = [40, 64, 3].map(|outputs| MatrixShape { inputs: 70, outputs });
+    let shapes = [40, 64, 3].map(|outputs| MatrixShape {
+        inputs: 70,
+        outputs,
+    });
     let weights = shapes.map(|shape| weight(&mut noise, shape, FORMATS[1], false));
     let x = noise.units(5 * 70, 1.0);
     for cpu in devices() {
@@ -155,11 +187,20 @@ fn weights_side_by_side_equal_one_after_the_other() {
         let mut fused = cpu.alloc(5 * 107).unwrap();
         let views: Vec<_> = weights.iter().collect();
         cpu.execute(|rec| {
-            rec.linears(&input, 5, &mut [LinearOut { weights: &views, out: &mut fused }]);
+            rec.linears(
+                &input,
+                5,
+                &mut [LinearOut {
+                    weights: &views,
+                    out: &mut fused,
+                }],
+            );
             Ok(())
         })
         .unwrap();
-        let parts = weights.each_ref().map(|weight| definition(cpu.contract(), &x, weight));
+        let parts = weights
+            .each_ref()
+            .map(|weight| definition(cpu.contract(), &x, weight));
         let mut expected = Vec::new();
         for r in 0..5 {
             for (part, shape) in parts.iter().zip(shapes) {
@@ -172,7 +213,10 @@ fn weights_side_by_side_equal_one_after_the_other() {
 
 #[test]
 fn not_a_number_crashes_no_kernel() {
-    let shape = MatrixShape { inputs: 64, outputs: 64 };
+    let shape = MatrixShape {
+        inputs: 64,
+        outputs: 64,
+    };
     for format in FORMATS {
         let bytes = Bytes::from(vec![0xff; 4 * format.tile_bytes()]);
         let weight = WeightView::tiles(shape, format, bytes).unwrap();
@@ -191,7 +235,10 @@ fn not_a_number_crashes_no_kernel() {
 
 #[test]
 fn identity_weights_give_the_rounded_input_back() {
-    let shape = MatrixShape { inputs: 32, outputs: 32 };
+    let shape = MatrixShape {
+        inputs: 32,
+        outputs: 32,
+    };
     let mut tile = vec![0u8; 2048];
     for i in 0..32 {
         let at = (i / 16 * 3 * 256 + i % 16 * 17) * 2;

@@ -1,6 +1,9 @@
 //! Norms, gates, sums and the largest element of every instruction set against the definition.
 
-#![expect(clippy::unwrap_used, reason = "a failed test panics, and test sizes are small")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a failed test panics, and test sizes are small"
+)]
 
 mod kernels_support;
 
@@ -68,15 +71,40 @@ fn check_top(row: &[f32]) {
             Ok(())
         })
         .unwrap();
-        assert_eq!(top.as_slice()[0] as usize, elementwise::argmax(row), "{} {row:?}", cpu.describe());
+        assert_eq!(
+            top.as_slice()[0] as usize,
+            elementwise::argmax(row),
+            "{} {row:?}",
+            cpu.describe()
+        );
     }
 }
 
 #[test]
 fn exp_meets_its_edges_in_every_lane() {
     let step = |x: f32, by: i32| f32::from_bits(x.to_bits().wrapping_add_signed(by));
-    let mut x = vec![0.0, -0.0, 1e-45, -1e-45, f32::MIN_POSITIVE, f32::MAX, f32::MIN, f32::INFINITY, f32::NEG_INFINITY];
-    for edge in [EXP_MIN, EXP_MAX, -EXP_MIN, -EXP_MAX, 0.5 * std::f32::consts::LN_2, 88.0, -87.0, 1e4, -1e4] {
+    let mut x = vec![
+        0.0,
+        -0.0,
+        1e-45,
+        -1e-45,
+        f32::MIN_POSITIVE,
+        f32::MAX,
+        f32::MIN,
+        f32::INFINITY,
+        f32::NEG_INFINITY,
+    ];
+    for edge in [
+        EXP_MIN,
+        EXP_MAX,
+        -EXP_MIN,
+        -EXP_MAX,
+        0.5 * std::f32::consts::LN_2,
+        88.0,
+        -87.0,
+        1e4,
+        -1e4,
+    ] {
         x.extend((-3..=3).map(|by| step(edge, by)));
     }
     for turn in 0..16 {
@@ -101,6 +129,8 @@ fn long_slices_are_split_without_a_trace() {
 #[test]
 fn exp_equals_the_definition_over_its_range() {
     let steps = 1 << 18;
-    let gate: Vec<f32> = (0..steps).map(|i| -92.0 + 184.0 * i as f32 / steps as f32).collect();
+    let gate: Vec<f32> = (0..steps)
+        .map(|i| -92.0 + 184.0 * i as f32 / steps as f32)
+        .collect();
     check_rows(&gate, &vec![1.0; steps], steps);
 }

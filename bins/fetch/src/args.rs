@@ -46,7 +46,7 @@ pub struct FetchArgs {
     #[arg(long)]
     pub reverify: bool,
 
-    /// Base address of the Hub [default: $HF_ENDPOINT or https://huggingface.co]
+    /// Base address of the Hub [default: $HF_ENDPOINT, else the public one]
     #[arg(long, value_name = "URL")]
     pub endpoint: Option<String>,
 

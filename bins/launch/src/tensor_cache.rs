@@ -56,9 +56,9 @@ pub(crate) fn open(root: &Path, key: &Key<'_>) -> Result<Option<PathBuf>, Launch
         for entry in fs::read_dir(&folder)? {
             let path = entry?.path();
             if path.is_dir() {
-                fs::remove_dir_all(path)?
+                fs::remove_dir_all(path)?;
             } else {
-                fs::remove_file(path)?
+                fs::remove_file(path)?;
             }
         }
         fs::write(&note, key.note())

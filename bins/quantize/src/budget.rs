@@ -25,10 +25,19 @@ const SWAPS: usize = 3;
 /// [`PlanError::Budget`] when even BFP4 does not fit.
 pub fn fit(plan: &mut Plan, budget: u64, gains: Option<&Gains>) -> Result<(), PlanError> {
     let mut candidates = Vec::new();
-    for (index, tensor) in plan.tensors.iter_mut().enumerate().filter(|(_, t)| t.role.is_linear() && !t.fixed) {
+    for (index, tensor) in plan
+        .tensors
+        .iter_mut()
+        .enumerate()
+        .filter(|(_, t)| t.role.is_linear() && !t.fixed)
+    {
         tensor.store_as(Precision::Bfp4, "budget".to_owned())?;
         let extra = tensor.file_bytes_as(Precision::Bfp8)? - tensor.file_bytes;
-        candidates.push(Candidate { index, extra, rank: 0.0 });
+        candidates.push(Candidate {
+            index,
+            extra,
+            rank: 0.0,
+        });
     }
     let smallest = plan.package_bytes();
     let Some(mut left) = budget.checked_sub(smallest) else {
@@ -52,9 +61,17 @@ pub fn fit(plan: &mut Plan, budget: u64, gains: Option<&Gains>) -> Result<(), Pl
         }
     }
     swap_in(&candidates, &mut promoted, left);
-    let reason = if gains.is_some() { "budget, by calibrated gain" } else { "budget, by role" };
+    let reason = if gains.is_some() {
+        "budget, by calibrated gain"
+    } else {
+        "budget, by role"
+    };
     for (candidate, promoted) in candidates.iter().zip(promoted) {
-        let precision = if promoted { Precision::Bfp8 } else { Precision::Bfp4 };
+        let precision = if promoted {
+            Precision::Bfp8
+        } else {
+            Precision::Bfp4
+        };
         plan.tensors[candidate.index].store_as(precision, reason.to_owned())?;
     }
     Ok(())
@@ -70,12 +87,19 @@ struct Candidate {
 /// Promotes the best candidate that was left out, and takes back up to [`SWAPS`] of the promoted ones, if
 /// together that leaves less of the budget unused.
 fn swap_in(candidates: &[Candidate], promoted: &mut [bool], left: u64) {
-    let Some(next) = promoted.iter().position(|promoted| !promoted) else { return };
-    let Some(need) = candidates[next].extra.checked_sub(left) else { return };
+    let Some(next) = promoted.iter().position(|promoted| !promoted) else {
+        return;
+    };
+    let Some(need) = candidates[next].extra.checked_sub(left) else {
+        return;
+    };
     // Least valued first; one of each size is enough to choose from, as often as it may be taken.
     let mut offers: Vec<usize> = Vec::new();
     for i in (0..candidates.len()).rev().filter(|i| promoted[*i]) {
-        let same = offers.iter().filter(|o| candidates[**o].extra == candidates[i].extra).count();
+        let same = offers
+            .iter()
+            .filter(|o| candidates[**o].extra == candidates[i].extra)
+            .count();
         if same < SWAPS && candidates[i].extra < candidates[next].extra {
             offers.push(i);
         }
@@ -126,9 +150,17 @@ fn rank_by_role(tensor: &PlannedTensor, layers: usize) -> f64 {
 }
 
 fn layers(tensors: &[PlannedTensor]) -> usize {
-    tensors.iter().filter_map(|tensor| layer(&tensor.name)).max().map_or(0, |last| last + 1)
+    tensors
+        .iter()
+        .filter_map(|tensor| layer(&tensor.name))
+        .max()
+        .map_or(0, |last| last + 1)
 }
 
 fn layer(name: &str) -> Option<usize> {
-    name.strip_prefix("layers.")?.split('.').next()?.parse().ok()
+    name.strip_prefix("layers.")?
+        .split('.')
+        .next()?
+        .parse()
+        .ok()
 }

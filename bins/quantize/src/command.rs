@@ -4,8 +4,8 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
-use native_manifest::schema::{FORMAT, PrecisionOverride, PrecisionOverrides};
 use native_manifest::StoredType;
+use native_manifest::schema::{FORMAT, PrecisionOverride, PrecisionOverrides};
 use qwen35_model::ModelConfig;
 use qwen35_quantize::budget::{Gains, fit};
 use qwen35_quantize::plan::SourceTypes;
@@ -29,12 +29,19 @@ fn show_plan(args: &PlanArgs) -> Result<()> {
         }
         (Some(path), None) => {
             let json = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
-            (ModelConfig::parse(&json).with_context(|| path.display().to_string())?, SourceTypes::new())
+            (
+                ModelConfig::parse(&json).with_context(|| path.display().to_string())?,
+                SourceTypes::new(),
+            )
         }
         (None, None) => unreachable!("clap requires one of the two"),
     };
     let plan = make_plan(&config, &types, &args.choice)?;
-    if args.json { print_plan_json(&plan) } else { print_plan(&plan) }
+    if args.json {
+        print_plan_json(&plan)
+    } else {
+        print_plan(&plan)
+    }
 }
 
 fn make_plan(config: &ModelConfig, types: &SourceTypes, choice: &Choice) -> Result<Plan> {
@@ -43,7 +50,8 @@ fn make_plan(config: &ModelConfig, types: &SourceTypes, choice: &Choice) -> Resu
         let gains: Option<Gains> = match &choice.gains {
             None => None,
             Some(path) => {
-                let json = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+                let json =
+                    fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
                 Some(serde_json::from_slice(&json).with_context(|| path.display().to_string())?)
             }
         };
@@ -56,7 +64,11 @@ fn convert_package(args: &ConvertArgs) -> Result<()> {
     let source = SourceModel::open(&args.source, args.requantise)?;
     let plan = make_plan(&source.config, &source.types()?, &args.choice)?;
     if args.dry_run {
-        return if args.json { print_plan_json(&plan) } else { print_plan(&plan) };
+        return if args.json {
+            print_plan_json(&plan)
+        } else {
+            print_plan(&plan)
+        };
     }
     let name = match &args.name {
         Some(name) => name.clone(),
@@ -66,7 +78,11 @@ fn convert_package(args: &ConvertArgs) -> Result<()> {
         release: folder_name(&args.out)?,
         name,
         repository: args.source_repo.as_deref().map(str::parse).transpose()?,
-        revision: args.source_revision.as_deref().map(str::parse).transpose()?,
+        revision: args
+            .source_revision
+            .as_deref()
+            .map(str::parse)
+            .transpose()?,
         overrides: overrides(&args.choice),
     };
     let mut pool = rayon::ThreadPoolBuilder::new();
@@ -74,7 +90,9 @@ fn convert_package(args: &ConvertArgs) -> Result<()> {
         pool = pool.num_threads(threads);
     }
     let bar = Bar::default();
-    let inventory = pool.build()?.install(|| convert(&source, &plan, identity, &args.out, &bar))?;
+    let inventory = pool
+        .build()?
+        .install(|| convert(&source, &plan, identity, &args.out, &bar))?;
     bar.finish();
     let totals = inventory.totals();
     let vision = source.checkpoint.vision_tensors();
@@ -85,7 +103,12 @@ fn convert_package(args: &ConvertArgs) -> Result<()> {
         });
         println!("{result:#}");
     } else {
-        println!("{}: {} files, {} bytes", args.out.display(), totals.files, totals.bytes);
+        println!(
+            "{}: {} files, {} bytes",
+            args.out.display(),
+            totals.files,
+            totals.bytes
+        );
         if vision > 0 {
             println!("{vision} tensors of the vision tower were skipped");
         }
@@ -116,6 +139,8 @@ fn overrides(choice: &Choice) -> Option<PrecisionOverrides> {
 
 fn folder_name(folder: &Path) -> Result<String> {
     let full = std::path::absolute(folder)?;
-    let name = full.file_name().with_context(|| format!("{} has no name", folder.display()))?;
+    let name = full
+        .file_name()
+        .with_context(|| format!("{} has no name", folder.display()))?;
     Ok(name.to_string_lossy().into_owned())
 }

@@ -4,12 +4,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use native_manifest::schema::{
-    FORMAT, LosslessTensor, ModelIdentity, MtpRecord, NativeManifest, PRECISION_OVERRIDES_FILE, PRECISION_SUMMARY_FILE,
-    PrecisionOverrides, Producer, RuntimeRelease, TensorOrigin, TensorRecord,
+    FORMAT, LosslessTensor, ModelIdentity, MtpRecord, NativeManifest, PRECISION_OVERRIDES_FILE,
+    PRECISION_SUMMARY_FILE, PrecisionOverrides, Producer, RuntimeRelease, TensorOrigin,
+    TensorRecord,
 };
 use native_manifest::{
-    Colophon, Entry, FileSink, Inventory, ManifestError, PackagePath, PackageWriter, RepoId, Revision, Sha256Digest,
-    StoredLayout, StoredType,
+    Colophon, Entry, FileSink, Inventory, ManifestError, PackagePath, PackageWriter, RepoId,
+    Revision, Sha256Digest, StoredLayout, StoredType,
 };
 use qwen35_model::weights::{Checkpoint, RawTensor};
 use qwen35_model::{ModelConfig, ModelError};
@@ -20,8 +21,13 @@ use crate::precision::Precision;
 use crate::store::{StoreError, store};
 
 /// Files carried as they are, where the source has them.
-const CARRIED: [&str; 5] =
-    ["config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json", "chat_template.jinja"];
+const CARRIED: [&str; 5] = [
+    "config.json",
+    "generation_config.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "chat_template.jinja",
+];
 /// Changes when the same source and plan would give other bytes, so that a half-made package is not gone on with.
 const RECIPE: &str = "1";
 
@@ -115,12 +121,20 @@ impl SourceModel {
     /// [`ConvertError::Read`], [`ConvertError::Source`]; [`ConvertError::Quantised`] unless `requantise`.
     pub fn open(folder: &Path, requantise: bool) -> Result<Self, ConvertError> {
         let path = folder.join("config.json");
-        let config_json = fs::read(&path).map_err(|source| ConvertError::Read { path: path.clone(), source })?;
+        let config_json = fs::read(&path).map_err(|source| ConvertError::Read {
+            path: path.clone(),
+            source,
+        })?;
         let config = ModelConfig::parse(&config_json)?;
         if let Some(method) = quantisation(&config_json).filter(|_| !requantise) {
             return Err(ConvertError::Quantised { path, method });
         }
-        Ok(Self { folder: folder.to_owned(), config_json, config, checkpoint: Checkpoint::open(folder)? })
+        Ok(Self {
+            folder: folder.to_owned(),
+            config_json,
+            config,
+            checkpoint: Checkpoint::open(folder)?,
+        })
     }
 
     /// Element types of the checkpoint's tensors, for a plan.
@@ -150,7 +164,11 @@ pub fn convert(
 ) -> Result<Inventory, ConvertError> {
     let mut writer = PackageWriter::open(target)?;
     let types = source.types()?;
-    let total = source.checkpoint.files().map(|(_, bytes)| bytes.len() as u64).sum();
+    let total = source
+        .checkpoint
+        .files()
+        .map(|(_, bytes)| bytes.len() as u64)
+        .sum();
     progress.started(total);
     let mut files = Vec::new();
     let mut tensors = Vec::with_capacity(plan.tensors.len());
@@ -179,7 +197,10 @@ pub fn convert(
             Err(source) => return Err(ConvertError::Read { path, source }),
         };
         let entry = writer.add_bytes(PackagePath::parse(&format!("checkpoint/{name}"))?, &bytes)?;
-        carried.push(Entry { path: PackagePath::parse(name)?, ..entry.clone() });
+        carried.push(Entry {
+            path: PackagePath::parse(name)?,
+            ..entry.clone()
+        });
         files.push(entry);
     }
     let mut manifest = NativeManifest {
@@ -194,7 +215,10 @@ pub fn convert(
         },
         rounding: bfp_format::Rounding::HostNearestEven.as_str().to_owned(),
         norm_offset: 1.0,
-        producer: Some(Producer { name: env!("CARGO_PKG_NAME").to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() }),
+        producer: Some(Producer {
+            name: env!("CARGO_PKG_NAME").to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        }),
         files: Inventory::new(carried)?,
         tensors,
         mtp,
@@ -203,9 +227,15 @@ pub fn convert(
     };
     manifest.totals = native_manifest::schema::TensorTotals::of(&manifest);
     let summary = native_manifest::schema::PrecisionSummary::of(&manifest);
-    files.push(writer.add_bytes(PRECISION_SUMMARY_FILE.parse()?, &native_manifest::to_json(&summary)?)?);
+    files.push(writer.add_bytes(
+        PRECISION_SUMMARY_FILE.parse()?,
+        &native_manifest::to_json(&summary)?,
+    )?);
     if let Some(overrides) = &identity.overrides {
-        files.push(writer.add_bytes(PRECISION_OVERRIDES_FILE.parse()?, &native_manifest::to_json(overrides)?)?);
+        files.push(writer.add_bytes(
+            PRECISION_OVERRIDES_FILE.parse()?,
+            &native_manifest::to_json(overrides)?,
+        )?);
     }
     let release = RuntimeRelease {
         format: FORMAT.to_owned(),
@@ -229,12 +259,21 @@ fn convert_tensor(
     let sha256 = Sha256Digest::of(raw.bytes.get(rows).unwrap_or_default());
     let file = PackagePath::parse(&format!("tensors/{}.tensorbin", tensor.name))?;
     let path = PackagePath::parse(&format!("checkpoint/{file}"))?;
-    let made_from = format!("{sha256} {} {:?} recipe {RECIPE}", tensor.precision, tensor.shape);
+    let made_from = format!(
+        "{sha256} {} {:?} recipe {RECIPE}",
+        tensor.precision, tensor.shape
+    );
     let entry = match writer.finished(&path, &made_from) {
         Some(entry) => entry.clone(),
-        None => writer.add(path, &made_from, |sink: &mut FileSink| -> Result<(), ConvertError> {
-            Ok(store(tensor, raw, &mut |bytes| sink.write(bytes).map_err(std::io::Error::other))?)
-        })?,
+        None => writer.add(
+            path,
+            &made_from,
+            |sink: &mut FileSink| -> Result<(), ConvertError> {
+                Ok(store(tensor, raw, &mut |bytes| {
+                    sink.write(bytes).map_err(std::io::Error::other)
+                })?)
+            },
+        )?,
     };
     let record = TensorRecord {
         name: tensor.name.clone(),
@@ -245,7 +284,11 @@ fn convert_tensor(
             Precision::Bf16 => StoredType::Bf16,
             Precision::F32 => StoredType::F32,
         },
-        layout: if tensor.role.is_linear() { StoredLayout::Tile } else { StoredLayout::RowMajor },
+        layout: if tensor.role.is_linear() {
+            StoredLayout::Tile
+        } else {
+            StoredLayout::RowMajor
+        },
         file,
         bytes: entry.bytes,
         sha256: entry.sha256,
@@ -276,7 +319,12 @@ fn carry_mtp(
         let raw = source.checkpoint.tensor(&spec.name)?;
         if raw.shape != spec.shape {
             let (name, expected) = (spec.name.clone(), spec.shape.clone());
-            return Err(ModelError::TensorShape { name, expected, found: raw.shape }.into());
+            return Err(ModelError::TensorShape {
+                name,
+                expected,
+                found: raw.shape,
+            }
+            .into());
         }
         tensors.push(LosslessTensor {
             name: spec.name.clone(),
@@ -286,24 +334,37 @@ fn carry_mtp(
         });
         parts.push(raw.bytes);
     }
-    let made_from: String = tensors.iter().map(|tensor| format!("{} ", tensor.sha256)).collect();
+    let made_from: String = tensors
+        .iter()
+        .map(|tensor| format!("{} ", tensor.sha256))
+        .collect();
     let path: PackagePath = "checkpoint/mtp.safetensors".parse()?;
     let entry = match writer.finished(&path, &made_from) {
         Some(entry) => entry.clone(),
-        None => writer.add(path, &made_from, |sink: &mut FileSink| -> Result<(), ManifestError> {
-            sink.write(&std::mem::take(&mut header))?;
-            parts.iter().try_for_each(|part| sink.write(part))
-        })?,
+        None => writer.add(
+            path,
+            &made_from,
+            |sink: &mut FileSink| -> Result<(), ManifestError> {
+                sink.write(&std::mem::take(&mut header))?;
+                parts.iter().try_for_each(|part| sink.write(part))
+            },
+        )?,
     };
-    let record =
-        MtpRecord { file: "mtp.safetensors".parse()?, bytes: entry.bytes, sha256: entry.sha256, tensors };
+    let record = MtpRecord {
+        file: "mtp.safetensors".parse()?,
+        bytes: entry.bytes,
+        sha256: entry.sha256,
+        tensors,
+    };
     Ok((entry, record))
 }
 
 /// Whether the source has the MTP head that its config announces. Some exports leave it out.
 fn has_mtp(source: &SourceModel, plan: &Plan) -> bool {
     let names: Vec<&str> = source.checkpoint.names().collect();
-    plan.mtp.iter().all(|spec| names.binary_search(&spec.name.as_str()).is_ok())
+    plan.mtp
+        .iter()
+        .all(|spec| names.binary_search(&spec.name.as_str()).is_ok())
 }
 
 fn source_range(tensor: &PlannedTensor, raw: &RawTensor) -> std::ops::Range<usize> {
@@ -320,15 +381,23 @@ fn source_inventory(source: &SourceModel) -> Result<Inventory, ConvertError> {
     let files: Vec<_> = source.checkpoint.files().collect();
     let entries = files.into_par_iter().map(|(path, bytes)| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        Ok(Entry { path: PackagePath::parse(&name)?, bytes: bytes.len() as u64, sha256: Sha256Digest::of(bytes) })
+        Ok(Entry {
+            path: PackagePath::parse(&name)?,
+            bytes: bytes.len() as u64,
+            sha256: Sha256Digest::of(bytes),
+        })
     });
-    Ok(Inventory::new(entries.collect::<Result<Vec<_>, ManifestError>>()?)?)
+    Ok(Inventory::new(
+        entries.collect::<Result<Vec<_>, ManifestError>>()?,
+    )?)
 }
 
 /// What a config says of quantised weights.
 fn quantisation(config_json: &[u8]) -> Option<String> {
     let config: serde_json::Value = serde_json::from_slice(config_json).ok()?;
-    let found = config.get("quantization_config").or_else(|| config.get("text_config")?.get("quantization_config"))?;
+    let found = config
+        .get("quantization_config")
+        .or_else(|| config.get("text_config")?.get("quantization_config"))?;
     let method = found.get("quant_method").and_then(|method| method.as_str());
     Some(method.unwrap_or("quantization_config is there").to_owned())
 }

@@ -9,19 +9,51 @@ use qwen35_quantize::{ConvertProgress, Plan, Precision};
 
 pub(crate) fn print_plan(plan: &Plan) -> Result<()> {
     let mut out = std::io::stdout().lock();
-    let width = plan.tensors.iter().map(|tensor| tensor.name.len()).max().unwrap_or(0);
-    writeln!(out, "{:width$}  {:>16}  {:6}  {:>13}  why", "tensor", "shape", "stored", "bytes")?;
+    let width = plan
+        .tensors
+        .iter()
+        .map(|tensor| tensor.name.len())
+        .max()
+        .unwrap_or(0);
+    writeln!(
+        out,
+        "{:width$}  {:>16}  {:6}  {:>13}  why",
+        "tensor", "shape", "stored", "bytes"
+    )?;
     for tensor in &plan.tensors {
-        let shape = tensor.shape.iter().map(ToString::to_string).collect::<Vec<_>>().join("x");
-        let (name, precision, bytes, why) = (&tensor.name, tensor.precision.name(), tensor.file_bytes, &tensor.why);
-        writeln!(out, "{name:width$}  {shape:>16}  {precision:6}  {bytes:>13}  {why}")?;
+        let shape = tensor
+            .shape
+            .iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>()
+            .join("x");
+        let (name, precision, bytes, why) = (
+            &tensor.name,
+            tensor.precision.name(),
+            tensor.file_bytes,
+            &tensor.why,
+        );
+        writeln!(
+            out,
+            "{name:width$}  {shape:>16}  {precision:6}  {bytes:>13}  {why}"
+        )?;
     }
     writeln!(out)?;
     for (precision, (count, bytes)) in plan.by_precision() {
         writeln!(out, "{precision:6}  {count:>4} tensors  {bytes:>14} bytes")?;
     }
-    writeln!(out, "mtp     {:>4} tensors  {:>14} bytes", plan.mtp.len(), plan.mtp_bytes)?;
-    writeln!(out, "total   {:>4} tensors  {:>14} bytes", plan.tensors.len() + plan.mtp.len(), plan.package_bytes())?;
+    writeln!(
+        out,
+        "mtp     {:>4} tensors  {:>14} bytes",
+        plan.mtp.len(),
+        plan.mtp_bytes
+    )?;
+    writeln!(
+        out,
+        "total   {:>4} tensors  {:>14} bytes",
+        plan.tensors.len() + plan.mtp.len(),
+        plan.package_bytes()
+    )?;
     Ok(())
 }
 
@@ -29,7 +61,12 @@ pub(crate) fn print_plan_json(plan: &Plan) -> Result<()> {
     let by_precision: serde_json::Map<_, _> = plan
         .by_precision()
         .into_iter()
-        .map(|(name, (tensors, bytes))| (name.to_owned(), serde_json::json!({ "tensors": tensors, "bytes": bytes })))
+        .map(|(name, (tensors, bytes))| {
+            (
+                name.to_owned(),
+                serde_json::json!({ "tensors": tensors, "bytes": bytes }),
+            )
+        })
         .collect();
     let json = serde_json::json!({
         "target_tensors": plan.tensors.len(),
@@ -79,7 +116,11 @@ impl ConvertProgress for Bar {
             }
             Shown::Bar(bar)
         } else {
-            Shown::Lines { total: bytes, done: 0, told: 0 }
+            Shown::Lines {
+                total: bytes,
+                done: 0,
+                told: 0,
+            }
         };
         *self.shown() = Some(shown);
     }

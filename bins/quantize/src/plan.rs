@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use bfp_format::tensorbin::{DataType, Header, Layout};
 use bfp_format::FormatError;
+use bfp_format::tensorbin::{DataType, Header, Layout};
 use qwen35_model::tensors::{TensorRole, TensorSpec, mtp_tensors, trunk_tensors};
 use qwen35_model::weights::SourceType;
 use qwen35_model::{ModelConfig, names};
@@ -51,7 +51,11 @@ impl PlannedTensor {
     /// The layout of its file.
     #[must_use]
     pub const fn layout(&self) -> Layout {
-        if self.role.is_linear() { Layout::TILE } else { Layout::RowMajor }
+        if self.role.is_linear() {
+            Layout::TILE
+        } else {
+            Layout::RowMajor
+        }
     }
 
     /// Bytes of its file in another precision.
@@ -128,7 +132,11 @@ impl Plan {
                     let (key, value) = (config.delta_key_width(), config.delta_value_width());
                     let mut first = 0;
                     for (name, rows) in parts.into_iter().zip([key, key, value]) {
-                        let source = SourceRows { name: spec.name.clone(), first, rows };
+                        let source = SourceRows {
+                            name: spec.name.clone(),
+                            first,
+                            rows,
+                        };
                         tensors.push(planned(name, source, spec.shape[1], spec.role, preset)?);
                         first += rows;
                     }
@@ -137,20 +145,38 @@ impl Plan {
             }
         }
         if config.tied {
-            let source = SourceRows { name: names::EMBED.to_owned(), first: 0, rows: config.vocab };
-            let mut head = planned(names::HEAD.to_owned(), source, config.hidden, TensorRole::Head, preset)?;
+            let source = SourceRows {
+                name: names::EMBED.to_owned(),
+                first: 0,
+                rows: config.vocab,
+            };
+            let mut head = planned(
+                names::HEAD.to_owned(),
+                source,
+                config.hidden,
+                TensorRole::Head,
+                preset,
+            )?;
             head.why = format!("{}; made from the tied embedding", head.why);
             tensors.push(head);
         }
         for tensor in tensors.iter_mut().filter(|tensor| tensor.role.is_linear()) {
-            if let Some(wanted) = overrides.iter().rev().find(|o| o.pattern.is_match(&tensor.name)) {
+            if let Some(wanted) = overrides
+                .iter()
+                .rev()
+                .find(|o| o.pattern.is_match(&tensor.name))
+            {
                 tensor.store_as(wanted.precision, format!("override {}", wanted.pattern))?;
                 tensor.fixed = true;
             }
         }
         let mtp = mtp_tensors(config);
         let mtp_bytes = mtp_file_bytes(&mtp, types)?;
-        Ok(Self { tensors, mtp, mtp_bytes })
+        Ok(Self {
+            tensors,
+            mtp,
+            mtp_bytes,
+        })
     }
 
     /// Bytes of the trunk's tensor files.
@@ -199,14 +225,24 @@ pub fn source_type(spec: &TensorSpec, types: &SourceTypes) -> SourceType {
     types.get(&spec.name).copied().unwrap_or(published)
 }
 
-fn whole(spec: &TensorSpec, types: &SourceTypes, preset: Preset) -> Result<PlannedTensor, FormatError> {
-    let source = SourceRows { name: spec.name.clone(), first: 0, rows: spec.shape[0] };
+fn whole(
+    spec: &TensorSpec,
+    types: &SourceTypes,
+    preset: Preset,
+) -> Result<PlannedTensor, FormatError> {
+    let source = SourceRows {
+        name: spec.name.clone(),
+        first: 0,
+        rows: spec.shape[0],
+    };
     if spec.role.is_linear() {
         return planned(spec.name.clone(), source, spec.shape[1], spec.role, preset);
     }
     // f16 has bits that bf16 lacks, so it widens to f32; A_log and the gated norm are f32 whatever the source.
     let (precision, why) = match (spec.role, source_type(spec, types)) {
-        (TensorRole::DecayRate | TensorRole::GatedNorm, _) => (Precision::F32, "kept in f32: its rounding would compound"),
+        (TensorRole::DecayRate | TensorRole::GatedNorm, _) => {
+            (Precision::F32, "kept in f32: its rounding would compound")
+        }
         (_, SourceType::Bf16) => (Precision::Bf16, "lossless"),
         (_, SourceType::F16 | SourceType::F32) => (Precision::F32, "lossless"),
     };
@@ -273,12 +309,18 @@ pub fn mtp_file_header(mtp: &[TensorSpec], types: &SourceTypes) -> Result<Vec<u8
             SourceType::F16 => Dtype::F16,
             SourceType::F32 => Dtype::F32,
         };
-        let info = TensorInfo { dtype, shape: spec.shape.clone(), data_offsets: (offset, end) };
+        let info = TensorInfo {
+            dtype,
+            shape: spec.shape.clone(),
+            data_offsets: (offset, end),
+        };
         offset = end;
         (spec.name.clone(), info)
     });
-    let metadata = Metadata::new(None, infos.collect()).map_err(|e| PlanError::MtpHeader(e.to_string()))?;
-    let mut json = serde_json::to_vec(&metadata).map_err(|e| PlanError::MtpHeader(e.to_string()))?;
+    let metadata =
+        Metadata::new(None, infos.collect()).map_err(|e| PlanError::MtpHeader(e.to_string()))?;
+    let mut json =
+        serde_json::to_vec(&metadata).map_err(|e| PlanError::MtpHeader(e.to_string()))?;
     json.resize(json.len().next_multiple_of(8), b' ');
     let mut header = (json.len() as u64).to_le_bytes().to_vec();
     header.append(&mut json);

@@ -142,7 +142,9 @@ impl FromStr for Override {
     type Err = OverrideError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let (pattern, precision) = text.rsplit_once('=').ok_or_else(|| OverrideError::Form(text.to_owned()))?;
+        let (pattern, precision) = text
+            .rsplit_once('=')
+            .ok_or_else(|| OverrideError::Form(text.to_owned()))?;
         let precision = match precision {
             "bfp4" => Precision::Bfp4,
             "bfp8" => Precision::Bfp8,
@@ -150,9 +152,14 @@ impl FromStr for Override {
             "f32" => Precision::F32,
             other => return Err(OverrideError::Precision(other.to_owned())),
         };
-        let compiled = Regex::new(pattern)
-            .map_err(|source| OverrideError::Pattern { pattern: pattern.to_owned(), source: Box::new(source) })?;
-        Ok(Self { pattern: compiled, precision })
+        let compiled = Regex::new(pattern).map_err(|source| OverrideError::Pattern {
+            pattern: pattern.to_owned(),
+            source: Box::new(source),
+        })?;
+        Ok(Self {
+            pattern: compiled,
+            precision,
+        })
     }
 }
 
@@ -165,8 +172,16 @@ mod tests {
         let good: Override = r"layers\.[0-3]\.mlp\..*=bfp8".parse().unwrap();
         assert!(good.pattern.is_match("layers.2.mlp.up_proj.weight"));
         assert_eq!(good.precision, Precision::Bfp8);
-        assert!(matches!("mlp".parse::<Override>(), Err(OverrideError::Form(_))));
-        assert!(matches!("mlp=int4".parse::<Override>(), Err(OverrideError::Precision(p)) if p == "int4"));
-        assert!(matches!("(=bfp4".parse::<Override>(), Err(OverrideError::Pattern { .. })));
+        assert!(matches!(
+            "mlp".parse::<Override>(),
+            Err(OverrideError::Form(_))
+        ));
+        assert!(
+            matches!("mlp=int4".parse::<Override>(), Err(OverrideError::Precision(p)) if p == "int4")
+        );
+        assert!(matches!(
+            "(=bfp4".parse::<Override>(),
+            Err(OverrideError::Pattern { .. })
+        ));
     }
 }

@@ -31,7 +31,9 @@ pub enum StoreError {
         kind: NonFiniteKind,
     },
     /// The checkpoint's tensor has another shape than the config says.
-    #[error("tensor {name:?}: expected {expected} elements in rows {first}..{last}, found shape {found:?}")]
+    #[error(
+        "tensor {name:?}: expected {expected} elements in rows {first}..{last}, found shape {found:?}"
+    )]
     SourceShape {
         /// The checkpoint's tensor.
         name: String,
@@ -71,7 +73,10 @@ pub fn store(
     write: &mut dyn FnMut(&[u8]) -> std::io::Result<()>,
 ) -> Result<(), StoreError> {
     let elements = tensor.shape.iter().product::<usize>();
-    let (first, last) = (tensor.source.first, tensor.source.first + tensor.source.rows);
+    let (first, last) = (
+        tensor.source.first,
+        tensor.source.first + tensor.source.rows,
+    );
     let width = elements / tensor.source.rows.max(1);
     let wrong_shape = || StoreError::SourceShape {
         name: tensor.source.name.clone(),
@@ -80,20 +85,41 @@ pub fn store(
         expected: elements,
         found: source.shape.clone(),
     };
-    if source.shape.iter().skip(1).product::<usize>() != width || source.shape.first().is_none_or(|rows| *rows < last) {
+    if source.shape.iter().skip(1).product::<usize>() != width
+        || source.shape.first().is_none_or(|rows| *rows < last)
+    {
         return Err(wrong_shape());
     }
     let size = source.dtype.bytes();
-    let bytes = source.bytes.get(first * width * size..last * width * size).ok_or_else(wrong_shape)?;
+    let bytes = source
+        .bytes
+        .get(first * width * size..last * width * size)
+        .ok_or_else(wrong_shape)?;
     let mut put = |bytes: &[u8]| {
-        write(bytes).map_err(|source| StoreError::Write { name: tensor.name.clone(), source })
+        write(bytes).map_err(|source| StoreError::Write {
+            name: tensor.name.clone(),
+            source,
+        })
     };
     put(&Header::new(data_type(tensor.precision), tensor.layout(), &tensor.shape)?.to_bytes()?)?;
     match source.dtype {
-        SourceType::Bf16 => put_values::<bf16>(tensor, source, &elements_of(bytes, bf16::from_le_bytes), &mut put),
-        SourceType::F32 => put_values::<f32>(tensor, source, &elements_of(bytes, f32::from_le_bytes), &mut put),
+        SourceType::Bf16 => put_values::<bf16>(
+            tensor,
+            source,
+            &elements_of(bytes, bf16::from_le_bytes),
+            &mut put,
+        ),
+        SourceType::F32 => put_values::<f32>(
+            tensor,
+            source,
+            &elements_of(bytes, f32::from_le_bytes),
+            &mut put,
+        ),
         SourceType::F16 => {
-            let wide: Vec<f32> = bytes.chunks_exact(2).map(|b| f16::from_le_bytes([b[0], b[1]]).to_f32()).collect();
+            let wide: Vec<f32> = bytes
+                .chunks_exact(2)
+                .map(|b| f16::from_le_bytes([b[0], b[1]]).to_f32())
+                .collect();
             put_values::<f32>(tensor, source, &wide, &mut put)
         }
     }
@@ -109,15 +135,24 @@ fn put_values<S: Source + bytemuck::Pod>(
     let culprit = values
         .par_chunks(1 << 20)
         .enumerate()
-        .find_map_first(|(chunk, values)| first_non_finite(values).map(|found| (chunk * (1 << 20) + found.index, found.kind)));
+        .find_map_first(|(chunk, values)| {
+            first_non_finite(values).map(|found| (chunk * (1 << 20) + found.index, found.kind))
+        });
     if let Some((index, kind)) = culprit {
         let at = coordinates(tensor.source.first * width + index, &source.shape);
-        return Err(StoreError::NonFinite { name: tensor.source.name.clone(), at, kind });
+        return Err(StoreError::NonFinite {
+            name: tensor.source.name.clone(),
+            at,
+            kind,
+        });
     }
     if !tensor.role.is_linear() {
         return put(&row_major(values, tensor.precision));
     }
-    let shape = MatrixShape { inputs: width, outputs: tensor.source.rows };
+    let shape = MatrixShape {
+        inputs: width,
+        outputs: tensor.source.rows,
+    };
     match tensor.precision.block() {
         Some(format) => {
             let packing = Packing::new(format).rounding(Rounding::HostNearestEven);
@@ -128,7 +163,10 @@ fn put_values<S: Source + bytemuck::Pod>(
             put(&transposed_tiles::<4>(bytemuck::cast_slice(&wide), shape))
         }
         None => {
-            let narrow: Vec<u16> = values.iter().map(|value| bf16::from_f32(value.widen()).to_bits()).collect();
+            let narrow: Vec<u16> = values
+                .iter()
+                .map(|value| bf16::from_f32(value.widen()).to_bits())
+                .collect();
             put(&transposed_tiles::<2>(bytemuck::cast_slice(&narrow), shape))
         }
     }
@@ -149,11 +187,21 @@ fn put_blocks<S: Source>(
         let rows = rows_at_once.min(shape.tile_rows() - first);
         let piece = &mut piece[..rows * row_bytes];
         let share = rows.div_ceil(rayon::current_num_threads().max(1)).max(1);
-        piece.par_chunks_mut(share * row_bytes).enumerate().try_for_each(|(i, bytes)| {
-            let start = first + i * share;
-            let tile_rows = start..start + bytes.len() / row_bytes;
-            codec.pack_transposed_band(values, shape.outputs, shape.inputs, tile_rows, packing, bytes)
-        })?;
+        piece
+            .par_chunks_mut(share * row_bytes)
+            .enumerate()
+            .try_for_each(|(i, bytes)| {
+                let start = first + i * share;
+                let tile_rows = start..start + bytes.len() / row_bytes;
+                codec.pack_transposed_band(
+                    values,
+                    shape.outputs,
+                    shape.inputs,
+                    tile_rows,
+                    packing,
+                    bytes,
+                )
+            })?;
         put(piece)?;
     }
     debug_assert_eq!(shape.tile_rows(), shape.inputs.div_ceil(TILE));
@@ -163,13 +211,22 @@ fn put_blocks<S: Source>(
 /// Elements in their order, in the plan's precision, little endian.
 fn row_major<S: Source>(values: &[S], precision: Precision) -> Vec<u8> {
     match precision {
-        Precision::Bf16 => values.iter().flat_map(|v| bf16::from_f32(v.widen()).to_le_bytes()).collect(),
-        _ => values.iter().flat_map(|v| v.widen().to_le_bytes()).collect(),
+        Precision::Bf16 => values
+            .iter()
+            .flat_map(|v| bf16::from_f32(v.widen()).to_le_bytes())
+            .collect(),
+        _ => values
+            .iter()
+            .flat_map(|v| v.widen().to_le_bytes())
+            .collect(),
     }
 }
 
 /// The elements in place where they are aligned (and the machine is little endian), else a copy.
-fn elements_of<const N: usize, T: bytemuck::Pod>(bytes: &[u8], read: impl Fn([u8; N]) -> T) -> Cow<'_, [T]> {
+fn elements_of<const N: usize, T: bytemuck::Pod>(
+    bytes: &[u8],
+    read: impl Fn([u8; N]) -> T,
+) -> Cow<'_, [T]> {
     match bytemuck::try_cast_slice(bytes) {
         Ok(values) if cfg!(target_endian = "little") => Cow::Borrowed(values),
         _ => {

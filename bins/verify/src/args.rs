@@ -50,6 +50,10 @@ pub(crate) struct PackageArgs {
     #[arg(long)]
     pub(crate) allow_links: bool,
 
+    /// Write an in-toto statement, unsigned, whose subjects are the files of the publication; only when all is right.
+    #[arg(long, value_name = "FILE", conflicts_with = "runtime_only")]
+    pub(crate) statement: Option<PathBuf>,
+
     /// Do not look for block codes that no encoder writes.
     #[arg(long)]
     pub(crate) skip_codes: bool,

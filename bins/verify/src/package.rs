@@ -1,11 +1,13 @@
 //! A package folder.
 
 use std::error::Error as _;
+use std::fs;
 use std::path::Path;
 
 use native_manifest::schema::RELEASE_FILE;
 use native_manifest::{
-    Finding, FindingKind, ManifestError, Progress, Report, Snapshot, VerifyOptions,
+    Finding, FindingKind, ManifestError, Progress, Report, Snapshot, Verified, VerifyOptions,
+    in_toto_statement, to_json,
 };
 
 use crate::args::PackageArgs;
@@ -22,18 +24,31 @@ pub(crate) fn check(folder: &Path, args: &PackageArgs, progress: &dyn Progress) 
         Ok(claimed) => claimed,
         Err(error) => return refused(&error).with("package", folder.display().to_string()),
     };
-    let outcome = match claimed.examine(&options, progress) {
-        Ok(report) => Outcome::checked(report),
+    let release = claimed.release().release.escape_debug().to_string();
+    let manifest = format!("sha256:{}", claimed.manifest_digest());
+    let outcome = match claimed.verify(&options, progress) {
+        Ok((package, _)) => {
+            state(&package, args).unwrap_or_else(|| Outcome::checked(package.report().clone()))
+        }
+        Err(ManifestError::Rejected { report }) => Outcome::checked(*report),
         Err(error) => refused(&error),
     };
+    // The name is escaped, as it may be drawn on a terminal.
     outcome
         .with("package", folder.display().to_string())
-        // Escaped, as it may be drawn on a terminal.
-        .with(
-            "release",
-            claimed.release().release.escape_debug().to_string(),
-        )
-        .with("manifest", format!("sha256:{}", claimed.manifest_digest()))
+        .with("release", release)
+        .with("manifest", manifest)
+}
+
+/// Writes the statement that was asked for; gives an outcome where that fails.
+fn state(package: &Snapshot<Verified>, args: &PackageArgs) -> Option<Outcome> {
+    let (path, publication) = (args.statement.as_ref()?, package.publication()?);
+    let statement = in_toto_statement(publication, package.manifest(), package.manifest_digest());
+    let written = to_json(&statement).map_err(|error| error.to_string());
+    let written = written.and_then(|json| fs::write(path, json).map_err(|error| error.to_string()));
+    written
+        .err()
+        .map(|error| Outcome::unreadable(format!("cannot write {}: {error}", path.display())))
 }
 
 /// A package whose lists cannot be trusted was read, and something was found; one that is not there was not read.

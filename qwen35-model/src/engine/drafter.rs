@@ -3,8 +3,8 @@
 use mtp_spec::{Drafter, Drafts, NoDraft, PromptLookup, TokenId};
 use tt_device::Backend;
 
-use crate::session::{MtpDrafter, Session};
 use crate::ModelError;
+use crate::session::{MtpDrafter, Session};
 
 /// Who makes drafts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,7 +33,12 @@ impl<B: Backend> Drafter<Session<B>> for AnyDrafter {
         }
     }
 
-    fn propose(&mut self, target: &mut Session<B>, anchor: TokenId, drafts: &mut Drafts<'_>) -> Result<(), ModelError> {
+    fn propose(
+        &mut self,
+        target: &mut Session<B>,
+        anchor: TokenId,
+        drafts: &mut Drafts<'_>,
+    ) -> Result<(), ModelError> {
         match self {
             Self::None(drafter) => drafter.propose(target, anchor, drafts),
             Self::Mtp(drafter) => drafter.propose(target, anchor, drafts),

@@ -4,16 +4,16 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use mtp_spec::{
-    Adaptive, AdaptiveConfig, DecodeOptions, Decoder, Emitted, Finish, LogprobOptions, NoDraft, PromptLookup, Sampler,
-    Statistics, Step, Target as _, TokenLogprobs,
+    Adaptive, AdaptiveConfig, DecodeOptions, Decoder, Emitted, Finish, LogprobOptions, NoDraft,
+    PromptLookup, Sampler, Statistics, Step, Target as _, TokenLogprobs,
 };
 use tt_device::Backend;
 
 use super::drafter::AnyDrafter;
 use super::{DrafterKind, Engine, EngineAbout, EngineError, Generation, PrefillProgress, Started};
+use crate::ModelError;
 use crate::session::{MtpDrafter, Session, SessionOptions};
 use crate::trunk::Model;
-use crate::ModelError;
 
 /// When to draft.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -62,7 +62,11 @@ impl<B: Backend> LocalEngine<B> {
     ///
     /// # Errors
     /// [`ModelError::Device`] when there is no memory for the context.
-    pub fn new(model: Arc<Model<B>>, about: EngineAbout, options: EngineOptions) -> Result<Self, ModelError> {
+    pub fn new(
+        model: Arc<Model<B>>,
+        about: EngineAbout,
+        options: EngineOptions,
+    ) -> Result<Self, ModelError> {
         let drafter = match (options.drafting, options.drafter) {
             (Drafting::Off, _) => AnyDrafter::None(NoDraft),
             (_, DrafterKind::PromptLookup) => AnyDrafter::Lookup(PromptLookup::default()),
@@ -78,7 +82,12 @@ impl<B: Backend> LocalEngine<B> {
             ..about
         };
         let decoder = Decoder::new(Session::new(model, options.session)?, drafter);
-        Ok(Self { about, decoder, options, run: None })
+        Ok(Self {
+            about,
+            decoder,
+            options,
+            run: None,
+        })
     }
 
     /// The session, for looking at its state.
@@ -101,21 +110,40 @@ impl<B: Backend> Engine for LocalEngine<B> {
         // Rows of a cached prefix have no logits to score.
         let reuse = generation.cache_prompt && generation.prompt_logprobs.is_none();
         let cached = self.decoder.target_mut().begin(&ids, reuse)?;
-        let drafts = if generation.speculative && self.about.mtp { self.decoder.target().drafts() } else { 0 };
+        let drafts = if generation.speculative && self.about.mtp {
+            self.decoder.target().drafts()
+        } else {
+            0
+        };
         let mut options = DecodeOptions::new(sampler);
         options.max_tokens = generation.max_tokens;
         options.drafts = drafts;
-        options.logprobs = generation.top_logprobs.map(|top| LogprobOptions { top, ..LogprobOptions::default() });
+        options.logprobs = generation.top_logprobs.map(|top| LogprobOptions {
+            top,
+            ..LogprobOptions::default()
+        });
         options.prompt_logprobs = generation.prompt_logprobs;
         options.mask = generation.mask;
         self.decoder.begin(&prompt, options)?;
         let mut checkpoints = generation.checkpoints;
         checkpoints.retain(|at| *at > cached && *at < prompt.len());
         checkpoints.sort_unstable_by(|a, b| b.cmp(a));
-        let adaptive = (self.options.drafting == Drafting::Auto && drafts > 0)
-            .then(|| Adaptive::new(AdaptiveConfig { drafts, ..AdaptiveConfig::default() }));
-        self.run = Some(Run { total: prompt.len(), cache: generation.cache_prompt, checkpoints, adaptive });
-        Ok(Started { prompt_tokens: prompt.len(), cached_tokens: cached })
+        let adaptive = (self.options.drafting == Drafting::Auto && drafts > 0).then(|| {
+            Adaptive::new(AdaptiveConfig {
+                drafts,
+                ..AdaptiveConfig::default()
+            })
+        });
+        self.run = Some(Run {
+            total: prompt.len(),
+            cache: generation.cache_prompt,
+            checkpoints,
+            adaptive,
+        });
+        Ok(Started {
+            prompt_tokens: prompt.len(),
+            cached_tokens: cached,
+        })
     }
 
     fn prefill(&mut self) -> Result<PrefillProgress, EngineError> {
@@ -134,10 +162,16 @@ impl<B: Backend> Engine for LocalEngine<B> {
         if run.cache && (left == 0 || checkpoint == Some(done)) {
             self.decoder.target_mut().save_prefix()?;
         }
-        Ok(PrefillProgress { done, total: run.total })
+        Ok(PrefillProgress {
+            done,
+            total: run.total,
+        })
     }
 
-    fn step(&mut self, keep: &mut dyn FnMut(&[Emitted]) -> usize) -> Result<Option<Finish>, EngineError> {
+    fn step(
+        &mut self,
+        keep: &mut dyn FnMut(&[Emitted]) -> usize,
+    ) -> Result<Option<Finish>, EngineError> {
         let adaptive = self.run.as_mut().and_then(|run| run.adaptive.as_mut());
         let drafts = adaptive.as_ref().map(|adaptive| adaptive.drafts());
         if let Some(drafts) = drafts {
@@ -150,7 +184,12 @@ impl<B: Backend> Engine for LocalEngine<B> {
         let took = began.elapsed();
         let tokens = round.tokens();
         if let Some(adaptive) = adaptive {
-            let step = Step { tokens, rows: round.rows(), drafted: round.drafted(), ..Step::default() };
+            let step = Step {
+                tokens,
+                rows: round.rows(),
+                drafted: round.drafted(),
+                ..Step::default()
+            };
             adaptive.record(&step, took);
         }
         let kept = keep(tokens);

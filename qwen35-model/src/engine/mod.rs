@@ -11,7 +11,8 @@ mod local;
 use std::fmt::Debug;
 
 use mtp_spec::{
-    ConfigError, Emitted, Finish, SamplerConfig, SpecError, Statistics, TokenId, TokenLogprobs, TokenMask,
+    ConfigError, Emitted, Finish, SamplerConfig, SpecError, Statistics, TokenId, TokenLogprobs,
+    TokenMask,
 };
 
 use crate::ModelError;
@@ -104,7 +105,10 @@ pub trait Engine: Debug + Send {
     ///
     /// # Errors
     /// [`EngineError::Model`]; the sequence then stands where it stood.
-    fn step(&mut self, keep: &mut dyn FnMut(&[Emitted]) -> usize) -> Result<Option<Finish>, EngineError>;
+    fn step(
+        &mut self,
+        keep: &mut dyn FnMut(&[Emitted]) -> usize,
+    ) -> Result<Option<Finish>, EngineError>;
 
     /// Log-probabilities of the prompt's tokens from the second one on, when they were asked for.
     fn prompt_logprobs(&self) -> &[TokenLogprobs];
@@ -142,9 +146,9 @@ impl EngineError {
 impl From<SpecError<ModelError>> for EngineError {
     fn from(error: SpecError<ModelError>) -> Self {
         match error {
-            SpecError::NothingToFeed { .. } | SpecError::PromptTooLong { .. } | SpecError::PromptToken { .. } => {
-                Self::Request(error)
-            }
+            SpecError::NothingToFeed { .. }
+            | SpecError::PromptTooLong { .. }
+            | SpecError::PromptToken { .. } => Self::Request(error),
             other => Self::Model(other),
         }
     }

@@ -21,18 +21,40 @@ impl<B: Backend> Drafter<Session<B>> for MtpDrafter {
         Ok(())
     }
 
-    fn propose(&mut self, session: &mut Session<B>, anchor: TokenId, drafts: &mut Drafts<'_>) -> Result<(), ModelError> {
+    fn propose(
+        &mut self,
+        session: &mut Session<B>,
+        anchor: TokenId,
+        drafts: &mut Drafts<'_>,
+    ) -> Result<(), ModelError> {
         if session.position() == 0 {
             return Ok(());
         }
-        let Session { model, work, sequence, tokens, head, .. } = session;
+        let Session {
+            model,
+            work,
+            sequence,
+            tokens,
+            head,
+            ..
+        } = session;
         let head = head.as_mut().ok_or(ModelError::NoMtpHead)?;
-        let pass = HeadPass { model, work, sequence, tokens };
+        let pass = HeadPass {
+            model,
+            work,
+            sequence,
+            tokens,
+        };
         let mut draft = drafts.draw(head.first_draft(pass, anchor.0)?);
         let mut depth = 1;
         while let Some(token) = draft.filter(|_| drafts.room() > 0) {
             self.logits.clear();
-            let pass = HeadPass { model, work, sequence, tokens };
+            let pass = HeadPass {
+                model,
+                work,
+                sequence,
+                tokens,
+            };
             head.next_draft(pass, token.0, depth, &mut self.logits)?;
             draft = drafts.draw(&self.logits);
             depth += 1;

@@ -56,7 +56,10 @@ impl<B: Backend> HeadQueue<B> {
             rows: device.alloc(rows * width)?,
             capacity: rows,
             waiting: 0,
-            first: FirstDraft { logits: Vec::new(), hidden: device.alloc(width)? },
+            first: FirstDraft {
+                logits: Vec::new(),
+                hidden: device.alloc(width)?,
+            },
             chain: [device.alloc(width)?, device.alloc(width)?],
         })
     }
@@ -68,14 +71,34 @@ impl<B: Backend> HeadQueue<B> {
 
     /// Queues the first `rows` hidden rows of the last trunk pass, whose tokens the sequence now ends with.
     pub(super) fn push(&mut self, pass: HeadPass<'_, B>, rows: usize) -> Result<(), ModelError> {
-        let HeadPass { model, work, sequence, tokens } = pass;
+        let HeadPass {
+            model,
+            work,
+            sequence,
+            tokens,
+        } = pass;
         if self.waiting + rows > self.capacity {
             let waiting = self.waiting;
             // Every waiting row is of a token before this pass, so what followed it is known.
-            self.take_in(HeadPass { model, work, sequence, tokens }, waiting)?;
+            self.take_in(
+                HeadPass {
+                    model,
+                    work,
+                    sequence,
+                    tokens,
+                },
+                waiting,
+            )?;
         }
         model.device().execute(|rec| {
-            rec.copy_rows(work.hidden(), 0, model.config().hidden, rows, &mut self.rows, self.waiting);
+            rec.copy_rows(
+                work.hidden(),
+                0,
+                model.config().hidden,
+                rows,
+                &mut self.rows,
+                self.waiting,
+            );
             Ok(())
         })?;
         self.waiting += rows;
@@ -83,14 +106,31 @@ impl<B: Backend> HeadQueue<B> {
     }
 
     /// Logits of the token after `anchor`, the token that follows the sequence.
-    pub(super) fn first_draft(&mut self, pass: HeadPass<'_, B>, anchor: u32) -> Result<&[f32], ModelError> {
-        let HeadPass { model, work, sequence, tokens } = pass;
+    pub(super) fn first_draft(
+        &mut self,
+        pass: HeadPass<'_, B>,
+        anchor: u32,
+    ) -> Result<&[f32], ModelError> {
+        let HeadPass {
+            model,
+            work,
+            sequence,
+            tokens,
+        } = pass;
         if self.waiting > 0 {
-            let next: Vec<u32> = tokens[sequence.mtp_rows + 1..].iter().copied().chain([anchor]).collect();
+            let next: Vec<u32> = tokens[sequence.mtp_rows + 1..]
+                .iter()
+                .copied()
+                .chain([anchor])
+                .collect();
             self.first.logits.clear();
-            let rows = DraftRows { hidden: &self.rows, tokens: &next, first: sequence.mtp_rows };
+            let rows = DraftRows {
+                hidden: &self.rows,
+                tokens: &next,
+                first: sequence.mtp_rows,
+            };
             let FirstDraft { logits, hidden } = &mut self.first;
-            model.draft(work, sequence, rows, LogitsWanted::Last, hidden, logits)?;
+            model.draft(work, sequence, &rows, LogitsWanted::Last, hidden, logits)?;
             sequence.mtp_rows += next.len();
             self.waiting = 0;
         }
@@ -107,26 +147,53 @@ impl<B: Backend> HeadQueue<B> {
         depth: usize,
         logits: &mut Vec<f32>,
     ) -> Result<(), ModelError> {
-        let HeadPass { model, work, sequence, .. } = pass;
+        let HeadPass {
+            model,
+            work,
+            sequence,
+            ..
+        } = pass;
         let [even, odd] = &mut self.chain;
         let (input, output) = match depth {
             1 => (&self.first.hidden, even),
             depth if depth % 2 == 0 => (&*even, odd),
             _ => (&*odd, even),
         };
-        let rows = DraftRows { hidden: input, tokens: &[draft], first: sequence.mtp_rows + depth - 1 };
-        model.draft(work, sequence, rows, LogitsWanted::Last, output, logits)
+        let rows = DraftRows {
+            hidden: input,
+            tokens: &[draft],
+            first: sequence.mtp_rows + depth - 1,
+        };
+        model.draft(work, sequence, &rows, LogitsWanted::Last, output, logits)
     }
 
     /// Takes in all rows but the last, whose next token is not known, and copies that one. `None` when the
     /// last one is taken in already, with a token that a later prompt need not have.
     pub(super) fn save(&mut self, pass: HeadPass<'_, B>) -> Result<Option<SavedHead>, ModelError> {
-        let HeadPass { model, work, sequence, tokens } = pass;
-        let Some(before_last) = self.waiting.checked_sub(1) else { return Ok(None) };
-        self.take_in(HeadPass { model, work, sequence, tokens }, before_last)?;
+        let HeadPass {
+            model,
+            work,
+            sequence,
+            tokens,
+        } = pass;
+        let Some(before_last) = self.waiting.checked_sub(1) else {
+            return Ok(None);
+        };
+        self.take_in(
+            HeadPass {
+                model,
+                work,
+                sequence,
+                tokens,
+            },
+            before_last,
+        )?;
         let mut hidden = vec![0.0; model.config().hidden];
         model.device().read(&self.rows, 0, &mut hidden)?;
-        Ok(Some(SavedHead { rows: sequence.mtp_rows, hidden }))
+        Ok(Some(SavedHead {
+            rows: sequence.mtp_rows,
+            hidden,
+        }))
     }
 
     /// Goes back to a saved prefix, whose KV rows are still in place.
@@ -141,10 +208,26 @@ impl<B: Backend> HeadQueue<B> {
         if count == 0 {
             return Ok(());
         }
-        let HeadPass { model, work, sequence, tokens } = pass;
+        let HeadPass {
+            model,
+            work,
+            sequence,
+            tokens,
+        } = pass;
         let next = &tokens[sequence.mtp_rows + 1..][..count];
-        let rows = DraftRows { hidden: &self.rows, tokens: next, first: sequence.mtp_rows };
-        model.draft(work, sequence, rows, LogitsWanted::None, &mut self.first.hidden, &mut self.first.logits)?;
+        let rows = DraftRows {
+            hidden: &self.rows,
+            tokens: next,
+            first: sequence.mtp_rows,
+        };
+        model.draft(
+            work,
+            sequence,
+            &rows,
+            LogitsWanted::None,
+            &mut self.first.hidden,
+            &mut self.first.logits,
+        )?;
         sequence.mtp_rows += count;
         let width = model.config().hidden;
         let mut left = vec![0.0; (self.waiting - count) * width];

@@ -9,9 +9,9 @@ use std::sync::Arc;
 use mtp_spec::{LogitRows, PromptLogits, Target, TokenId};
 use tt_device::Backend;
 
+use crate::ModelError;
 use crate::sequence::{RecurrentState, Sequence};
 use crate::trunk::{LogitsWanted, Model, Workspace};
-use crate::ModelError;
 use head::{HeadPass, HeadQueue};
 use prefixes::Prefixes;
 
@@ -33,7 +33,12 @@ pub struct SessionOptions {
 
 impl Default for SessionOptions {
     fn default() -> Self {
-        Self { context: 8192, prefill_rows: 256, drafts: 1, prefixes: PrefixLimits::default() }
+        Self {
+            context: 8192,
+            prefill_rows: 256,
+            drafts: 1,
+            prefixes: PrefixLimits::default(),
+        }
     }
 }
 
@@ -64,7 +69,11 @@ impl<B: Backend> Session<B> {
     pub fn new(model: Arc<Model<B>>, options: SessionOptions) -> Result<Self, ModelError> {
         let rows = options.prefill_rows.max(options.drafts + 1);
         let lanes = options.drafts + 2;
-        let head = if model.has_mtp() { Some(HeadQueue::new(&model, rows)?) } else { None };
+        let head = if model.has_mtp() {
+            Some(HeadQueue::new(&model, rows)?)
+        } else {
+            None
+        };
         Ok(Self {
             work: Workspace::new(&model, rows)?,
             sequence: model.sequence(options.context, lanes)?,
@@ -102,7 +111,11 @@ impl<B: Backend> Session<B> {
     /// [`ModelError::Device`].
     pub fn begin(&mut self, prompt: &[u32], reuse: bool) -> Result<usize, ModelError> {
         self.rollback();
-        let held = if reuse { self.restore_prefix(prompt)? } else { None };
+        let held = if reuse {
+            self.restore_prefix(prompt)?
+        } else {
+            None
+        };
         match held {
             Some(length) => Ok(length),
             None => {
@@ -118,7 +131,8 @@ impl<B: Backend> Session<B> {
     /// [`ModelError::Device`].
     pub fn clear(&mut self) -> Result<(), ModelError> {
         self.tentative.clear();
-        self.sequence.clear(self.model.device(), self.model.config().delta)?;
+        self.sequence
+            .clear(self.model.device(), self.model.config().delta)?;
         if let Some(head) = &mut self.head {
             head.clear();
         }
@@ -136,10 +150,22 @@ impl<B: Backend> Session<B> {
             return Ok(());
         }
         let state = self.recurrent_state()?;
-        let Self { model, work, sequence, tokens, head, .. } = self;
+        let Self {
+            model,
+            work,
+            sequence,
+            tokens,
+            head,
+            ..
+        } = self;
         let head = match head {
             None => None,
-            Some(head) => match head.save(HeadPass { model, work, sequence, tokens })? {
+            Some(head) => match head.save(HeadPass {
+                model,
+                work,
+                sequence,
+                tokens,
+            })? {
                 Some(saved) => Some(saved),
                 None => return Ok(()),
             },
@@ -153,14 +179,18 @@ impl<B: Backend> Session<B> {
     /// # Errors
     /// [`ModelError::Device`], [`ModelError::Interrupted`].
     pub fn recurrent_state(&self) -> Result<RecurrentState, ModelError> {
-        self.sequence.recurrent_state(self.model.device(), self.model.config().delta)
+        self.sequence
+            .recurrent_state(self.model.device(), self.model.config().delta)
     }
 
     fn restore_prefix(&mut self, prompt: &[u32]) -> Result<Option<usize>, ModelError> {
         let device = &**self.model.device();
-        let Some(saved) = self.prefixes.longest(prompt, &self.tokens) else { return Ok(None) };
+        let Some(saved) = self.prefixes.longest(prompt, &self.tokens) else {
+            return Ok(None);
+        };
         let mtp_rows = saved.head.as_ref().map_or(0, |head| head.rows);
-        self.sequence.restore(device, self.model.config().delta, &saved.state, mtp_rows)?;
+        self.sequence
+            .restore(device, self.model.config().delta, &saved.state, mtp_rows)?;
         if let (Some(head), Some(saved)) = (&mut self.head, &saved.head) {
             head.restore(device, saved)?;
         }
@@ -172,15 +202,36 @@ impl<B: Backend> Session<B> {
         let position = self.sequence.position();
         // From here on the rows behind this position hold other tokens.
         self.tokens.truncate(position);
-        self.model.prefill(&mut self.work, &mut self.sequence, tokens, wanted, &mut self.logits)?;
+        self.model.prefill(
+            &mut self.work,
+            &mut self.sequence,
+            tokens,
+            wanted,
+            &mut self.logits,
+        )?;
         self.tokens.extend_from_slice(tokens);
         self.queue_rows(tokens.len())
     }
 
     fn queue_rows(&mut self, rows: usize) -> Result<(), ModelError> {
-        let Self { model, work, sequence, tokens, head, .. } = self;
+        let Self {
+            model,
+            work,
+            sequence,
+            tokens,
+            head,
+            ..
+        } = self;
         match head {
-            Some(head) => head.push(HeadPass { model, work, sequence, tokens }, rows),
+            Some(head) => head.push(
+                HeadPass {
+                    model,
+                    work,
+                    sequence,
+                    tokens,
+                },
+                rows,
+            ),
             None => Ok(()),
         }
     }
@@ -201,7 +252,12 @@ impl<B: Backend> Target for Session<B> {
         self.sequence.context()
     }
 
-    fn prefill(&mut self, chunk: &[TokenId], wanted: PromptLogits, out: &mut LogitRows) -> Result<(), ModelError> {
+    fn prefill(
+        &mut self,
+        chunk: &[TokenId],
+        wanted: PromptLogits,
+        out: &mut LogitRows,
+    ) -> Result<(), ModelError> {
         let chunk: Vec<u32> = chunk.iter().map(|token| token.0).collect();
         let passes = chunk.chunks(self.work.rows());
         let last = passes.len().saturating_sub(1);
@@ -225,7 +281,12 @@ impl<B: Backend> Target for Session<B> {
         self.tentative.clear();
         self.tentative.extend(block.iter().map(|token| token.0));
         self.logits.clear();
-        self.model.verify(&mut self.work, &mut self.sequence, &self.tentative, &mut self.logits)?;
+        self.model.verify(
+            &mut self.work,
+            &mut self.sequence,
+            &self.tentative,
+            &mut self.logits,
+        )?;
         out.append_rows(block.len()).copy_from_slice(&self.logits);
         Ok(())
     }
@@ -235,7 +296,10 @@ impl<B: Backend> Target for Session<B> {
         self.tokens.extend_from_slice(&self.tentative[..kept]);
         self.tentative.clear();
         // The host cannot fail here; a card that is lost says so again at the next pass, which this marks.
-        let committed = self.model.keep(&mut self.sequence, kept).and_then(|()| self.queue_rows(kept));
+        let committed = self
+            .model
+            .keep(&mut self.sequence, kept)
+            .and_then(|()| self.queue_rows(kept));
         if let Err(error) = committed {
             tracing::error!(%error, "the device failed while a block was committed");
             self.sequence.interrupt();

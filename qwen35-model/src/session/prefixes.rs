@@ -36,13 +36,18 @@ pub(super) struct SavedPrefix {
 
 impl SavedPrefix {
     fn bytes(&self) -> usize {
-        self.state.bytes() + 4 * self.tokens.len() + self.head.as_ref().map_or(0, |head| 4 * head.hidden.len())
+        self.state.bytes()
+            + 4 * self.tokens.len()
+            + self.head.as_ref().map_or(0, |head| 4 * head.hidden.len())
     }
 }
 
 impl Prefixes {
     pub(super) const fn new(limits: PrefixLimits) -> Self {
-        Self { limits, saved: Vec::new() }
+        Self {
+            limits,
+            saved: Vec::new(),
+        }
     }
 
     /// Whether saving these tokens would add anything.
@@ -54,7 +59,9 @@ impl Prefixes {
     /// KV rows are still there: `rows` are the tokens that the rows now hold. It becomes the most recent.
     pub(super) fn longest(&mut self, prompt: &[u32], rows: &[u32]) -> Option<&SavedPrefix> {
         let usable = |saved: &SavedPrefix| {
-            saved.tokens.len() < prompt.len() && prompt.starts_with(&saved.tokens) && rows.starts_with(&saved.tokens)
+            saved.tokens.len() < prompt.len()
+                && prompt.starts_with(&saved.tokens)
+                && rows.starts_with(&saved.tokens)
         };
         let (index, _) = self
             .saved
@@ -69,8 +76,13 @@ impl Prefixes {
 
     /// Keeps a state, dropping those whose rows are gone, then the least recently used, as room demands.
     pub(super) fn save(&mut self, tokens: &[u32], state: RecurrentState, head: Option<SavedHead>) {
-        self.saved.retain(|saved| tokens.starts_with(&saved.tokens) || saved.tokens.starts_with(tokens));
-        let prefix = SavedPrefix { tokens: tokens.to_vec(), state, head };
+        self.saved
+            .retain(|saved| tokens.starts_with(&saved.tokens) || saved.tokens.starts_with(tokens));
+        let prefix = SavedPrefix {
+            tokens: tokens.to_vec(),
+            state,
+            head,
+        };
         if prefix.bytes() > self.limits.bytes {
             return;
         }
@@ -87,7 +99,10 @@ mod tests {
     use super::*;
 
     fn state(position: usize) -> RecurrentState {
-        RecurrentState { layers: Vec::new(), position }
+        RecurrentState {
+            layers: Vec::new(),
+            position,
+        }
     }
 
     fn saved_at(lengths: &[usize], tokens: &[u32]) -> Prefixes {
@@ -104,7 +119,10 @@ mod tests {
         let mut prefixes = saved_at(&[10, 4096, 8192], &tokens);
         let mut prompt = tokens[..5000].to_vec();
         prompt.extend([1, 1, 1]);
-        assert_eq!(prefixes.longest(&prompt, &tokens).unwrap().tokens.len(), 4096);
+        assert_eq!(
+            prefixes.longest(&prompt, &tokens).unwrap().tokens.len(),
+            4096
+        );
     }
 
     #[test]
@@ -125,9 +143,16 @@ mod tests {
         let mut prefixes = Prefixes::new(PrefixLimits { bytes: 4 * (5 + 6) });
         prefixes.save(&tokens[..5], state(5), None);
         prefixes.save(&tokens[..6], state(6), None);
-        assert!(prefixes.longest(&tokens[..6], &tokens).is_some_and(|saved| saved.tokens.len() == 5));
+        assert!(
+            prefixes
+                .longest(&tokens[..6], &tokens)
+                .is_some_and(|saved| saved.tokens.len() == 5)
+        );
         prefixes.save(&tokens[..4], state(4), None);
-        assert!(prefixes.wants(&tokens[..6]), "the one of 6 tokens was used longest ago");
+        assert!(
+            prefixes.wants(&tokens[..6]),
+            "the one of 6 tokens was used longest ago"
+        );
         assert!(!prefixes.wants(&tokens[..5]));
     }
 

@@ -25,18 +25,34 @@ impl<B: Backend> AttentionLayer<B> {
         name: &dyn Fn(&str) -> String,
     ) -> Result<Self, ModelError> {
         let project = |part: &str, outputs: usize| -> Result<B::Weight, ModelError> {
-            let shape = MatrixShape { inputs: config.hidden, outputs };
+            let shape = MatrixShape {
+                inputs: config.hidden,
+                outputs,
+            };
             Ok(device.load(source.matrix(&name(part), shape)?)?)
         };
-        let out = MatrixShape { inputs: config.query_width(), outputs: config.hidden };
+        let out = MatrixShape {
+            inputs: config.query_width(),
+            outputs: config.hidden,
+        };
         let head = config.attention.head_dim;
         Ok(Self {
             q: project("self_attn.q_proj.weight", 2 * config.query_width())?,
             k: project("self_attn.k_proj.weight", config.kv_width())?,
             v: project("self_attn.v_proj.weight", config.kv_width())?,
             o: device.load(source.matrix(&name("self_attn.o_proj.weight"), out)?)?,
-            q_norm: super::load::norm_scale(device, source, &name("self_attn.q_norm.weight"), head)?,
-            k_norm: super::load::norm_scale(device, source, &name("self_attn.k_norm.weight"), head)?,
+            q_norm: super::load::norm_scale(
+                device,
+                source,
+                &name("self_attn.q_norm.weight"),
+                head,
+            )?,
+            k_norm: super::load::norm_scale(
+                device,
+                source,
+                &name("self_attn.k_norm.weight"),
+                head,
+            )?,
         })
     }
 
@@ -55,9 +71,18 @@ impl<B: Backend> AttentionLayer<B> {
             &work.normed,
             rows,
             &mut [
-                LinearOut { weights: &[&self.q], out: &mut work.projected },
-                LinearOut { weights: &[&self.k], out: &mut work.key },
-                LinearOut { weights: &[&self.v], out: &mut work.value },
+                LinearOut {
+                    weights: &[&self.q],
+                    out: &mut work.projected,
+                },
+                LinearOut {
+                    weights: &[&self.k],
+                    out: &mut work.key,
+                },
+                LinearOut {
+                    weights: &[&self.v],
+                    out: &mut work.value,
+                },
             ],
         );
         let half = |offset| HeadSlice {
@@ -69,13 +94,46 @@ impl<B: Backend> AttentionLayer<B> {
         };
         rec.take_heads(&work.projected, half(0), rows, &mut work.core);
         rec.take_heads(&work.projected, half(shape.head_dim), rows, &mut work.gate);
-        rec.rms_norm(&work.core, &self.q_norm, config.norm_eps, rows * shape.heads, &mut work.query);
-        rec.rms_norm(&work.key, &self.k_norm, config.norm_eps, rows * shape.kv_heads, &mut work.key_normed);
-        rec.rope(&mut work.query, frequencies, &work.position, shape.heads, shape.head_dim, rows);
-        rec.rope(&mut work.key_normed, frequencies, &work.position, shape.kv_heads, shape.head_dim, rows);
+        rec.rms_norm(
+            &work.core,
+            &self.q_norm,
+            config.norm_eps,
+            rows * shape.heads,
+            &mut work.query,
+        );
+        rec.rms_norm(
+            &work.key,
+            &self.k_norm,
+            config.norm_eps,
+            rows * shape.kv_heads,
+            &mut work.key_normed,
+        );
+        rec.rope(
+            &mut work.query,
+            frequencies,
+            &work.position,
+            shape.heads,
+            shape.head_dim,
+            rows,
+        );
+        rec.rope(
+            &mut work.key_normed,
+            frequencies,
+            &work.position,
+            shape.kv_heads,
+            shape.head_dim,
+            rows,
+        );
         rec.kv_append(kv, &work.key_normed, &work.value, &work.position, rows);
         rec.attend(&work.query, kv, &work.position, shape, rows, &mut work.core);
         rec.sigmoid_mul(&mut work.core, &work.gate, rows * config.query_width());
-        rec.linear_add(&work.core, &self.o, config.hidden, rows, &mut work.branch, &mut work.x);
+        rec.linear_add(
+            &work.core,
+            &self.o,
+            config.hidden,
+            rows,
+            &mut work.branch,
+            &mut work.x,
+        );
     }
 }

@@ -34,7 +34,10 @@ pub struct LoadOptions {
 
 impl Default for LoadOptions {
     fn default() -> Self {
-        Self { mtp: true, draft_weights: DraftWeights::Block(BlockFormat::Bfp8) }
+        Self {
+            mtp: true,
+            draft_weights: DraftWeights::Block(BlockFormat::Bfp8),
+        }
     }
 }
 
@@ -57,17 +60,27 @@ impl<B: Backend> Model<B> {
             .enumerate()
             .map(|(i, kind)| load_layer(dev, &config, source, *kind, i))
             .collect::<Result<Vec<_>, _>>()?;
-        let head = MatrixShape { inputs: config.hidden, outputs: config.vocab };
-        // A tied model's package may hold the head as a tensor of its own, quantised from the embedding.
-        let head_name = if config.tied && !source.contains(names::HEAD) { names::EMBED } else { names::HEAD };
-        let mtp = if options.mtp && config.mtp_layers > 0 && source.contains(&names::mtp("fc.weight")) {
-            Some(match options.draft_weights {
-                DraftWeights::Block(format) => MtpHead::load(dev, &config, &Requantized::new(source, format))?,
-                DraftWeights::Stored => MtpHead::load(dev, &config, source)?,
-            })
-        } else {
-            None
+        let head = MatrixShape {
+            inputs: config.hidden,
+            outputs: config.vocab,
         };
+        // A tied model's package may hold the head as a tensor of its own, quantised from the embedding.
+        let head_name = if config.tied && !source.contains(names::HEAD) {
+            names::EMBED
+        } else {
+            names::HEAD
+        };
+        let mtp =
+            if options.mtp && config.mtp_layers > 0 && source.contains(&names::mtp("fc.weight")) {
+                Some(match options.draft_weights {
+                    DraftWeights::Block(format) => {
+                        MtpHead::load(dev, &config, &Requantized::new(source, format))?
+                    }
+                    DraftWeights::Stored => MtpHead::load(dev, &config, source)?,
+                })
+            } else {
+                None
+            };
         Ok(Self {
             embed: dev.load(source.table(names::EMBED, config.vocab, config.hidden)?)?,
             layers,
@@ -90,12 +103,24 @@ fn load_layer<B: Backend>(
 ) -> Result<Layer<B>, ModelError> {
     let name = |part: &str| names::layer(index, part);
     Ok(Layer {
-        input_norm: norm_scale(device, source, &name("input_layernorm.weight"), config.hidden)?,
+        input_norm: norm_scale(
+            device,
+            source,
+            &name("input_layernorm.weight"),
+            config.hidden,
+        )?,
         mixer: match kind {
             LayerKind::Delta => Mixer::Delta(DeltaLayer::load(device, config, source, &name)?),
-            LayerKind::Attention => Mixer::Attention(AttentionLayer::load(device, config, source, &name)?),
+            LayerKind::Attention => {
+                Mixer::Attention(AttentionLayer::load(device, config, source, &name)?)
+            }
         },
-        post_norm: norm_scale(device, source, &name("post_attention_layernorm.weight"), config.hidden)?,
+        post_norm: norm_scale(
+            device,
+            source,
+            &name("post_attention_layernorm.weight"),
+            config.hidden,
+        )?,
         mlp: Mlp::load(device, config, source, &name)?,
     })
 }
@@ -107,7 +132,11 @@ pub(super) fn norm_scale<B: Backend>(
     name: &str,
     width: usize,
 ) -> Result<B::Buf<f32>, ModelError> {
-    let scale: Vec<f32> = source.vector(name, &[width])?.into_iter().map(|w| source.norm_offset() + w).collect();
+    let scale: Vec<f32> = source
+        .vector(name, &[width])?
+        .into_iter()
+        .map(|w| source.norm_offset() + w)
+        .collect();
     upload(device, &scale)
 }
 

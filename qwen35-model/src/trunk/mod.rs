@@ -96,7 +96,9 @@ impl<B: Backend> Model<B> {
                         recurrent: device.alloc(lanes * shape.state())?,
                         window: device.alloc(lanes * shape.window())?,
                     },
-                    LayerKind::Attention => LayerState::Attention { kv: device.alloc_kv(kv)? },
+                    LayerKind::Attention => LayerState::Attention {
+                        kv: device.alloc_kv(kv)?,
+                    },
                 })
             })
             .collect::<Result<Vec<_>, ModelError>>()?;

@@ -5,12 +5,12 @@
 
 use tt_device::{Backend, MatrixShape, Ops};
 
+use super::Model;
 use super::attention::AttentionLayer;
 use super::load::norm_scale;
 use super::mlp::Mlp;
 use super::pass::{LogitsWanted, check_tokens};
 use super::workspace::Workspace;
-use super::Model;
 use crate::sequence::Sequence;
 use crate::weights::TensorSource;
 use crate::{ModelConfig, ModelError, names};
@@ -42,10 +42,17 @@ pub struct DraftRows<'a, B: Backend> {
 }
 
 impl<B: Backend> MtpHead<B> {
-    pub(super) fn load(device: &B, config: &ModelConfig, source: &dyn TensorSource) -> Result<Self, ModelError> {
+    pub(super) fn load(
+        device: &B,
+        config: &ModelConfig,
+        source: &dyn TensorSource,
+    ) -> Result<Self, ModelError> {
         let name = |part: &str| names::mtp(&format!("layers.0.{part}"));
         let norm = |name: &str| norm_scale(device, source, name, config.hidden);
-        let fc = MatrixShape { inputs: 2 * config.hidden, outputs: config.hidden };
+        let fc = MatrixShape {
+            inputs: 2 * config.hidden,
+            outputs: config.hidden,
+        };
         Ok(Self {
             fc: device.load(source.matrix(&names::mtp("fc.weight"), fc)?)?,
             embedding_norm: norm(&names::mtp("pre_fc_norm_embedding.weight"))?,
@@ -73,12 +80,16 @@ impl<B: Backend> Model<B> {
         &self,
         work: &mut Workspace<B>,
         sequence: &mut Sequence<B>,
-        rows: DraftRows<'_, B>,
+        rows: &DraftRows<'_, B>,
         wanted: LogitsWanted,
         chain: &mut B::Buf<f32>,
         logits: &mut Vec<f32>,
     ) -> Result<(), ModelError> {
-        let DraftRows { hidden, tokens, first } = rows;
+        let DraftRows {
+            hidden,
+            tokens,
+            first,
+        } = *rows;
         let count = tokens.len();
         let context = sequence.context();
         let (Some(head), Some(kv)) = (&self.mtp, &mut sequence.mtp) else {
@@ -88,10 +99,17 @@ impl<B: Backend> Model<B> {
             return Ok(());
         }
         if count > work.rows {
-            return Err(ModelError::PassRows { rows: count, capacity: work.rows });
+            return Err(ModelError::PassRows {
+                rows: count,
+                capacity: work.rows,
+            });
         }
         if first + count > context {
-            return Err(ModelError::ContextFull { position: first, tokens: count, context });
+            return Err(ModelError::ContextFull {
+                position: first,
+                tokens: count,
+                context,
+            });
         }
         check_tokens(tokens, self.config.vocab)?;
         let (first_logits, wanted) = wanted.range(count);
@@ -104,16 +122,30 @@ impl<B: Backend> Model<B> {
             rec.embed(&self.embed, &work.ids, count, &mut work.x);
             rec.rms_norm(&work.x, &head.embedding_norm, eps, count, &mut work.normed);
             rec.rms_norm(hidden, &head.hidden_norm, eps, count, &mut work.branch);
-            rec.concat(&work.normed, &work.branch, width, count, &mut work.projected);
+            rec.concat(
+                &work.normed,
+                &work.branch,
+                width,
+                count,
+                &mut work.projected,
+            );
             rec.linear(&work.projected, &[&head.fc], count, &mut work.x);
             rec.rms_norm(&work.x, &head.input_norm, eps, count, &mut work.normed);
-            head.attention.run(rec, &self.config, &self.frequencies, kv, work, count);
+            head.attention
+                .run(rec, &self.config, &self.frequencies, kv, work, count);
             rec.rms_norm(&work.x, &head.post_norm, eps, count, &mut work.normed);
             head.mlp.run(rec, &self.config, work, count);
             rec.rms_norm(&work.x, &head.norm, eps, count, &mut work.normed);
             rec.copy_rows(&work.normed, count - 1, width, 1, chain, 0);
             if wanted > 0 {
-                rec.copy_rows(&work.normed, first_logits, width, wanted, &mut work.head_in, 0);
+                rec.copy_rows(
+                    &work.normed,
+                    first_logits,
+                    width,
+                    wanted,
+                    &mut work.head_in,
+                    0,
+                );
                 rec.linear(&work.head_in, &[&self.head], wanted, &mut work.logits.buf);
             }
             Ok(())

@@ -82,7 +82,13 @@ impl<B: Backend> Model<B> {
             stream.push(x);
         }
         self.device.execute(|rec| {
-            rec.rms_norm(&work.x, &self.norm, self.config.norm_eps, rows, &mut work.hidden);
+            rec.rms_norm(
+                &work.x,
+                &self.norm,
+                self.config.norm_eps,
+                rows,
+                &mut work.hidden,
+            );
             Ok(())
         })?;
         sequence.end_in_place(rows);
@@ -104,9 +110,19 @@ impl<B: Backend> Model<B> {
     ) -> Result<(), ModelError> {
         self.check(work, sequence, tokens)?;
         if tokens.len() > sequence.verify_rows() {
-            return Err(ModelError::PassRows { rows: tokens.len(), capacity: sequence.verify_rows() });
+            return Err(ModelError::PassRows {
+                rows: tokens.len(),
+                capacity: sequence.verify_rows(),
+            });
         }
-        self.run(work, sequence, tokens, Keep::Each, LogitsWanted::All, logits)
+        self.run(
+            work,
+            sequence,
+            tokens,
+            Keep::Each,
+            LogitsWanted::All,
+            logits,
+        )
     }
 
     /// Keeps the first `rows` tokens of the last verify pass.
@@ -127,7 +143,12 @@ impl<B: Backend> Model<B> {
         Ok(out)
     }
 
-    fn check(&self, work: &Workspace<B>, sequence: &Sequence<B>, tokens: &[u32]) -> Result<(), ModelError> {
+    fn check(
+        &self,
+        work: &Workspace<B>,
+        sequence: &Sequence<B>,
+        tokens: &[u32],
+    ) -> Result<(), ModelError> {
         let (position, context) = (sequence.position(), sequence.context());
         if tokens.is_empty() {
             return Err(ModelError::EmptyPrompt);
@@ -136,10 +157,17 @@ impl<B: Backend> Model<B> {
             return Err(ModelError::Interrupted);
         }
         if tokens.len() > work.rows {
-            return Err(ModelError::PassRows { rows: tokens.len(), capacity: work.rows });
+            return Err(ModelError::PassRows {
+                rows: tokens.len(),
+                capacity: work.rows,
+            });
         }
         if position + tokens.len() > context {
-            return Err(ModelError::ContextFull { position, tokens: tokens.len(), context });
+            return Err(ModelError::ContextFull {
+                position,
+                tokens: tokens.len(),
+                context,
+            });
         }
         check_tokens(tokens, self.config.vocab)
     }
@@ -163,9 +191,22 @@ impl<B: Backend> Model<B> {
             for layer in 0..self.layers.len() {
                 self.layer(rec, work, sequence, layer, rows, keep);
             }
-            rec.rms_norm(&work.x, &self.norm, self.config.norm_eps, rows, &mut work.hidden);
+            rec.rms_norm(
+                &work.x,
+                &self.norm,
+                self.config.norm_eps,
+                rows,
+                &mut work.hidden,
+            );
             if count > 0 {
-                rec.copy_rows(&work.hidden, first, self.config.hidden, count, &mut work.head_in, 0);
+                rec.copy_rows(
+                    &work.hidden,
+                    first,
+                    self.config.hidden,
+                    count,
+                    &mut work.head_in,
+                    0,
+                );
                 rec.linear(&work.head_in, &[&self.head], count, &mut work.logits.buf);
             }
             Ok(())
@@ -174,10 +215,16 @@ impl<B: Backend> Model<B> {
     }
 
     /// Puts what changes from pass to pass into device memory.
-    fn place(&self, work: &mut Workspace<B>, sequence: &Sequence<B>, tokens: &[u32]) -> Result<(), ModelError> {
+    fn place(
+        &self,
+        work: &mut Workspace<B>,
+        sequence: &Sequence<B>,
+        tokens: &[u32],
+    ) -> Result<(), ModelError> {
         self.device.write(&mut work.ids, 0, tokens)?;
         #[expect(clippy::cast_possible_truncation, reason = "below the context length")]
-        self.device.write(&mut work.position, 0, &[sequence.position() as u32])?;
+        self.device
+            .write(&mut work.position, 0, &[sequence.position() as u32])?;
         Ok(())
     }
 
@@ -193,10 +240,22 @@ impl<B: Backend> Model<B> {
     ) {
         let layer = &self.layers[index];
         let lanes = sequence.lanes();
-        rec.rms_norm(&work.x, &layer.input_norm, self.config.norm_eps, rows, &mut work.normed);
+        rec.rms_norm(
+            &work.x,
+            &layer.input_norm,
+            self.config.norm_eps,
+            rows,
+            &mut work.normed,
+        );
         match (&layer.mixer, &mut sequence.layers[index]) {
             (Mixer::Delta(mixer), LayerState::Delta { recurrent, window }) => {
-                let state = DeltaLanes { recurrent, window, lane: &sequence.lane, lanes, keep };
+                let state = DeltaLanes {
+                    recurrent,
+                    window,
+                    lane: &sequence.lane,
+                    lanes,
+                    keep,
+                };
                 mixer.run(rec, &self.config, state, work, rows);
             }
             (Mixer::Attention(mixer), LayerState::Attention { kv }) => {
@@ -204,7 +263,13 @@ impl<B: Backend> Model<B> {
             }
             _ => unreachable!("a sequence is made from the layers of its model"),
         }
-        rec.rms_norm(&work.x, &layer.post_norm, self.config.norm_eps, rows, &mut work.normed);
+        rec.rms_norm(
+            &work.x,
+            &layer.post_norm,
+            self.config.norm_eps,
+            rows,
+            &mut work.normed,
+        );
         layer.mlp.run(rec, &self.config, work, rows);
     }
 
@@ -218,10 +283,13 @@ impl<B: Backend> Model<B> {
     ) -> Result<(), ModelError> {
         let start = logits.len();
         logits.resize(start + count * self.config.vocab, 0.0);
-        self.device.read(&work.logits.buf, 0, &mut logits[start..])?;
+        self.device
+            .read(&work.logits.buf, 0, &mut logits[start..])?;
         for (i, row) in logits[start..].chunks_exact(self.config.vocab).enumerate() {
             if !row.iter().all(|x| x.is_finite()) {
-                return Err(ModelError::NotFinite { position: position + i });
+                return Err(ModelError::NotFinite {
+                    position: position + i,
+                });
             }
         }
         Ok(())
@@ -229,8 +297,16 @@ impl<B: Backend> Model<B> {
 }
 
 pub(super) fn check_tokens(tokens: &[u32], vocab: usize) -> Result<(), ModelError> {
-    match tokens.iter().enumerate().find(|(_, id)| **id as usize >= vocab) {
-        Some((index, id)) => Err(ModelError::TokenRange { id: *id, index, vocab }),
+    match tokens
+        .iter()
+        .enumerate()
+        .find(|(_, id)| **id as usize >= vocab)
+    {
+        Some((index, id)) => Err(ModelError::TokenRange {
+            id: *id,
+            index,
+            vocab,
+        }),
         None => Ok(()),
     }
 }

@@ -2,9 +2,9 @@
 
 use tt_device::Backend;
 
+use super::Model;
 use super::pass::LogitsWanted;
 use super::workspace::Workspace;
-use super::Model;
 use crate::ModelError;
 use crate::sequence::Sequence;
 

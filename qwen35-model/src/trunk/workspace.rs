@@ -67,7 +67,13 @@ impl<B: Backend> Workspace<B> {
             normed: floats(config.hidden)?,
             branch: floats(config.hidden)?,
             hidden: floats(config.hidden)?,
-            projected: floats(config.delta.channels().max(2 * config.query_width()).max(2 * config.hidden))?,
+            projected: floats(
+                config
+                    .delta
+                    .channels()
+                    .max(2 * config.query_width())
+                    .max(2 * config.hidden),
+            )?,
             a: floats(value_heads)?,
             b: floats(value_heads)?,
             z: floats(config.delta_value_width())?,
@@ -81,7 +87,10 @@ impl<B: Backend> Workspace<B> {
             up: floats(config.intermediate)?,
             down_in: floats(config.intermediate)?,
             head_in: floats(config.hidden)?,
-            logits: Logits { rows: 1, buf: device.alloc(config.vocab)? },
+            logits: Logits {
+                rows: 1,
+                buf: device.alloc(config.vocab)?,
+            },
         })
     }
 
@@ -96,9 +105,17 @@ impl<B: Backend> Workspace<B> {
         &self.hidden
     }
 
-    pub(super) fn reserve_logits(&mut self, device: &B, rows: usize, vocab: usize) -> Result<(), ModelError> {
+    pub(super) fn reserve_logits(
+        &mut self,
+        device: &B,
+        rows: usize,
+        vocab: usize,
+    ) -> Result<(), ModelError> {
         if self.logits.rows < rows {
-            self.logits = Logits { rows, buf: device.alloc(rows * vocab)? };
+            self.logits = Logits {
+                rows,
+                buf: device.alloc(rows * vocab)?,
+            };
         }
         Ok(())
     }

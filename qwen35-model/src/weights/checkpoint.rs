@@ -9,8 +9,8 @@ use half::{bf16, f16};
 use safetensors::{Dtype, SafeTensors};
 use tt_device::{MatrixShape, WeightFormat, WeightView};
 
-use super::tiles::transposed_tiles;
 use super::TensorSource;
+use super::tiles::transposed_tiles;
 use crate::{ModelError, names};
 
 /// Element types that a checkpoint may hold.
@@ -62,13 +62,18 @@ impl RawTensor {
     pub fn to_f32(&self) -> Vec<f32> {
         let bytes = &self.bytes[..];
         match self.dtype {
-            SourceType::Bf16 => {
-                bytes.chunks_exact(2).map(|b| bf16::from_le_bytes([b[0], b[1]]).to_f32()).collect()
-            }
-            SourceType::F16 => bytes.chunks_exact(2).map(|b| f16::from_le_bytes([b[0], b[1]]).to_f32()).collect(),
-            SourceType::F32 => {
-                bytes.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect()
-            }
+            SourceType::Bf16 => bytes
+                .chunks_exact(2)
+                .map(|b| bf16::from_le_bytes([b[0], b[1]]).to_f32())
+                .collect(),
+            SourceType::F16 => bytes
+                .chunks_exact(2)
+                .map(|b| f16::from_le_bytes([b[0], b[1]]).to_f32())
+                .collect(),
+            SourceType::F32 => bytes
+                .chunks_exact(4)
+                .map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]]))
+                .collect(),
         }
     }
 }
@@ -123,8 +128,12 @@ impl Checkpoint {
         let mut entries = BTreeMap::new();
         let mut vision = 0;
         for (file, (path, bytes)) in files.iter().enumerate() {
-            let malformed = |reason: String| ModelError::Safetensors { path: path.clone(), reason };
-            let (header, metadata) = SafeTensors::read_metadata(bytes).map_err(|e| malformed(e.to_string()))?;
+            let malformed = |reason: String| ModelError::Safetensors {
+                path: path.clone(),
+                reason,
+            };
+            let (header, metadata) =
+                SafeTensors::read_metadata(bytes).map_err(|e| malformed(e.to_string()))?;
             // The length prefix, then the header.
             let data = header + 8;
             for (name, info) in metadata.tensors() {
@@ -134,15 +143,29 @@ impl Checkpoint {
                 };
                 let (start, end) = (data + info.data_offsets.0, data + info.data_offsets.1);
                 if end > bytes.len() {
-                    return Err(malformed(format!("tensor {name:?} ends at {end} of {} bytes", bytes.len())));
+                    return Err(malformed(format!(
+                        "tensor {name:?} ends at {end} of {} bytes",
+                        bytes.len()
+                    )));
                 }
-                let entry = Entry { file, dtype: info.dtype, shape: info.shape.clone(), start, end };
+                let entry = Entry {
+                    file,
+                    dtype: info.dtype,
+                    shape: info.shape.clone(),
+                    start,
+                    end,
+                };
                 if entries.insert(canonical.to_owned(), entry).is_some() {
                     return Err(malformed(format!("tensor {name:?} is there twice")));
                 }
             }
         }
-        Ok(Self { origin, files, entries, vision })
+        Ok(Self {
+            origin,
+            files,
+            entries,
+            vision,
+        })
     }
 
     /// Canonical names, sorted.
@@ -158,7 +181,9 @@ impl Checkpoint {
 
     /// The files, for their digests.
     pub fn files(&self) -> impl Iterator<Item = (&Path, &Bytes)> {
-        self.files.iter().map(|(path, bytes)| (path.as_path(), bytes))
+        self.files
+            .iter()
+            .map(|(path, bytes)| (path.as_path(), bytes))
     }
 
     /// One tensor as stored.
@@ -167,7 +192,10 @@ impl Checkpoint {
     /// [`ModelError::MissingTensor`], [`ModelError::TensorType`] for an element type that weights cannot have.
     pub fn tensor(&self, name: &str) -> Result<RawTensor, ModelError> {
         let Some(entry) = self.entries.get(name) else {
-            return Err(ModelError::MissingTensor { name: name.to_owned(), origin: self.origin.clone() });
+            return Err(ModelError::MissingTensor {
+                name: name.to_owned(),
+                origin: self.origin.clone(),
+            });
         };
         let dtype = match entry.dtype {
             Dtype::BF16 => SourceType::Bf16,
@@ -182,7 +210,11 @@ impl Checkpoint {
             }
         };
         let bytes = self.files[entry.file].1.slice(entry.start..entry.end);
-        Ok(RawTensor { dtype, shape: entry.shape.clone(), bytes })
+        Ok(RawTensor {
+            dtype,
+            shape: entry.shape.clone(),
+            bytes,
+        })
     }
 
     fn shaped(&self, name: &str, shape: &[usize]) -> Result<RawTensor, ModelError> {
@@ -210,9 +242,18 @@ impl TensorSource for Checkpoint {
     fn matrix(&self, name: &str, shape: MatrixShape) -> Result<WeightView, ModelError> {
         let tensor = self.shaped(name, &[shape.outputs, shape.inputs])?;
         let (format, tiles) = match tensor.dtype {
-            SourceType::Bf16 => (WeightFormat::Bf16, transposed_tiles::<2>(&tensor.bytes, shape)),
-            SourceType::F32 => (WeightFormat::F32, transposed_tiles::<4>(&tensor.bytes, shape)),
-            SourceType::F16 => (WeightFormat::F32, transposed_tiles::<4>(&f32_bytes(&tensor), shape)),
+            SourceType::Bf16 => (
+                WeightFormat::Bf16,
+                transposed_tiles::<2>(&tensor.bytes, shape),
+            ),
+            SourceType::F32 => (
+                WeightFormat::F32,
+                transposed_tiles::<4>(&tensor.bytes, shape),
+            ),
+            SourceType::F16 => (
+                WeightFormat::F32,
+                transposed_tiles::<4>(&f32_bytes(&tensor), shape),
+            ),
         };
         Ok(WeightView::tiles(shape, format, Bytes::from(tiles))?)
     }
@@ -233,23 +274,38 @@ impl TensorSource for Checkpoint {
 }
 
 fn f32_bytes(tensor: &RawTensor) -> Vec<u8> {
-    tensor.to_f32().into_iter().flat_map(f32::to_le_bytes).collect()
+    tensor
+        .to_f32()
+        .into_iter()
+        .flat_map(f32::to_le_bytes)
+        .collect()
 }
 
 /// The shard files that an index names, each once. Names are plain file names: nothing leaves the folder.
 fn shards(folder: &Path, index: &Path) -> Result<Vec<PathBuf>, ModelError> {
-    let malformed = |reason: String| ModelError::Safetensors { path: index.to_owned(), reason };
-    let text = fs::read(index).map_err(|source| ModelError::Read { path: index.to_owned(), source })?;
-    let json: serde_json::Value = serde_json::from_slice(&text).map_err(|e| malformed(e.to_string()))?;
+    let malformed = |reason: String| ModelError::Safetensors {
+        path: index.to_owned(),
+        reason,
+    };
+    let text = fs::read(index).map_err(|source| ModelError::Read {
+        path: index.to_owned(),
+        source,
+    })?;
+    let json: serde_json::Value =
+        serde_json::from_slice(&text).map_err(|e| malformed(e.to_string()))?;
     let map = json
         .get("weight_map")
         .and_then(|map| map.as_object())
         .ok_or_else(|| malformed("no weight_map object".into()))?;
     let mut names = BTreeSet::new();
     for file in map.values() {
-        let name = file.as_str().ok_or_else(|| malformed(format!("weight_map names {file}, not a file")))?;
+        let name = file
+            .as_str()
+            .ok_or_else(|| malformed(format!("weight_map names {file}, not a file")))?;
         if name.is_empty() || name.contains(['/', '\\', ':', '\0']) || name == "." || name == ".." {
-            return Err(malformed(format!("weight_map names {name:?}, not a file of this folder")));
+            return Err(malformed(format!(
+                "weight_map names {name:?}, not a file of this folder"
+            )));
         }
         names.insert(name);
     }

@@ -57,9 +57,15 @@ pub trait TensorSource: Debug {
     ///
     /// # Errors
     /// As [`TensorSource::matrix`].
-    fn fused(&self, name: &str, inputs: usize, rows: [usize; 3]) -> Result<Vec<WeightView>, ModelError> {
+    fn fused(
+        &self,
+        name: &str,
+        inputs: usize,
+        rows: [usize; 3],
+    ) -> Result<Vec<WeightView>, ModelError> {
         if !self.contains(name)
-            && let Some(parts) = names::split_parts(name).filter(|parts| parts.iter().all(|p| self.contains(p)))
+            && let Some(parts) =
+                names::split_parts(name).filter(|parts| parts.iter().all(|p| self.contains(p)))
         {
             return parts
                 .iter()
@@ -67,6 +73,12 @@ pub trait TensorSource: Debug {
                 .map(|(part, outputs)| self.matrix(part, MatrixShape { inputs, outputs }))
                 .collect();
         }
-        Ok(vec![self.matrix(name, MatrixShape { inputs, outputs: rows.iter().sum() })?])
+        Ok(vec![self.matrix(
+            name,
+            MatrixShape {
+                inputs,
+                outputs: rows.iter().sum(),
+            },
+        )?])
     }
 }

@@ -30,7 +30,10 @@ impl PackageWeights {
             Some(record) => {
                 let bytes = package.checkpoint_file(&record.file)?;
                 let path = PathBuf::from(record.file.as_str());
-                Some(Checkpoint::from_files(package.origin(), vec![(path, bytes)])?)
+                Some(Checkpoint::from_files(
+                    package.origin(),
+                    vec![(path, bytes)],
+                )?)
             }
         };
         Ok(Self { package, mtp })
@@ -38,13 +41,21 @@ impl PackageWeights {
 
     fn tensor(&self, name: &str) -> Result<Tensor, ModelError> {
         self.package.tensor(name).map_err(|error| match error {
-            ManifestError::UnknownTensor { name } => ModelError::MissingTensor { name, origin: self.package.origin() },
+            ManifestError::UnknownTensor { name } => ModelError::MissingTensor {
+                name,
+                origin: self.package.origin(),
+            },
             other => other.into(),
         })
     }
 
     /// The tensor, if it has this shape and layout.
-    fn shaped(&self, name: &str, shape: &[usize], layout: StoredLayout) -> Result<Tensor, ModelError> {
+    fn shaped(
+        &self,
+        name: &str,
+        shape: &[usize],
+        layout: StoredLayout,
+    ) -> Result<Tensor, ModelError> {
         let tensor = self.tensor(name)?;
         if tensor.shape != shape {
             return Err(ModelError::TensorShape {
@@ -58,7 +69,11 @@ impl PackageWeights {
                 StoredLayout::RowMajor => "row-major elements",
                 _ => "32x32 tiles",
             };
-            return Err(ModelError::TensorType { name: name.to_owned(), expected, found: format!("{:?}", tensor.layout) });
+            return Err(ModelError::TensorType {
+                name: name.to_owned(),
+                expected,
+                found: format!("{:?}", tensor.layout),
+            });
         }
         Ok(tensor)
     }
@@ -70,7 +85,8 @@ impl TensorSource for PackageWeights {
     }
 
     fn contains(&self, name: &str) -> bool {
-        self.package.manifest().tensor(name).is_some() || self.mtp.as_ref().is_some_and(|mtp| mtp.contains(name))
+        self.package.manifest().tensor(name).is_some()
+            || self.mtp.as_ref().is_some_and(|mtp| mtp.contains(name))
     }
 
     fn norm_offset(&self) -> f32 {
@@ -92,7 +108,12 @@ impl TensorSource for PackageWeights {
 
     fn table(&self, name: &str, rows: usize, width: usize) -> Result<WeightView, ModelError> {
         let tensor = self.shaped(name, &[rows, width], StoredLayout::RowMajor)?;
-        Ok(WeightView::rows(rows, width, float_format(name, tensor.dtype)?, tensor.bytes)?)
+        Ok(WeightView::rows(
+            rows,
+            width,
+            float_format(name, tensor.dtype)?,
+            tensor.bytes,
+        )?)
     }
 
     fn vector(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>, ModelError> {
@@ -102,8 +123,14 @@ impl TensorSource for PackageWeights {
         let tensor = self.shaped(name, shape, StoredLayout::RowMajor)?;
         let bytes: &Bytes = &tensor.bytes;
         Ok(match float_format(name, tensor.dtype)? {
-            WeightFormat::Bf16 => bytes.chunks_exact(2).map(|b| bf16::from_le_bytes([b[0], b[1]]).to_f32()).collect(),
-            _ => bytes.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect(),
+            WeightFormat::Bf16 => bytes
+                .chunks_exact(2)
+                .map(|b| bf16::from_le_bytes([b[0], b[1]]).to_f32())
+                .collect(),
+            _ => bytes
+                .chunks_exact(4)
+                .map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]]))
+                .collect(),
         })
     }
 }

@@ -179,7 +179,7 @@ fn others(root: &HostRoot, number: u32, prober: &mut dyn Prober) -> Result<Vec<S
     {
         Probe::Free => {}
         Probe::Busy if busy.is_empty() => {
-            busy.push(format!("an unnamed process has {} open", node.display()))
+            busy.push(format!("an unnamed process has {} open", node.display()));
         }
         Probe::Busy => {}
     }

@@ -50,13 +50,20 @@ impl Isa {
     /// Those present, weakest first; [`Isa::Scalar`] always is.
     #[must_use]
     pub fn present() -> Vec<Self> {
-        Self::ALL.into_iter().filter(|isa| isa.is_present()).collect()
+        Self::ALL
+            .into_iter()
+            .filter(|isa| isa.is_present())
+            .collect()
     }
 
     /// The strongest present.
     #[must_use]
     pub fn best() -> Self {
-        Self::ALL.into_iter().rev().find(|isa| isa.is_present()).unwrap_or(Self::Scalar)
+        Self::ALL
+            .into_iter()
+            .rev()
+            .find(|isa| isa.is_present())
+            .unwrap_or(Self::Scalar)
     }
 
     /// The name that `--isa` takes.
@@ -86,6 +93,9 @@ impl FromStr for Isa {
     type Err = UnknownIsa;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Self::ALL.into_iter().find(|isa| isa.name() == text).ok_or_else(|| UnknownIsa(text.to_owned()))
+        Self::ALL
+            .into_iter()
+            .find(|isa| isa.name() == text)
+            .ok_or_else(|| UnknownIsa(text.to_owned()))
     }
 }

@@ -27,9 +27,15 @@ impl<T: Pod> HostBuf<T> {
         let bytes = len.saturating_mul(size_of::<T>());
         let count = bytes.div_ceil(size_of::<Line>());
         let mut lines = Vec::new();
-        lines.try_reserve_exact(count).map_err(|_| DeviceError::OutOfMemory { bytes })?;
+        lines
+            .try_reserve_exact(count)
+            .map_err(|_| DeviceError::OutOfMemory { bytes })?;
         lines.resize(count, Line([0; 64]));
-        Ok(Self { lines, len, element: std::marker::PhantomData })
+        Ok(Self {
+            lines,
+            len,
+            element: std::marker::PhantomData,
+        })
     }
 
     /// The elements.
@@ -45,13 +51,20 @@ impl<T: Pod> HostBuf<T> {
     }
 
     pub(crate) const fn empty() -> Self {
-        Self { lines: Vec::new(), len: 0, element: std::marker::PhantomData }
+        Self {
+            lines: Vec::new(),
+            len: 0,
+            element: std::marker::PhantomData,
+        }
     }
 
     /// The first `len` elements, grown to them where it is shorter; contents are unspecified.
     pub(crate) fn grown(&mut self, len: usize) -> &mut [T] {
         if self.len < len {
-            self.lines.resize((len * size_of::<T>()).div_ceil(size_of::<Line>()), Line([0; 64]));
+            self.lines.resize(
+                (len * size_of::<T>()).div_ceil(size_of::<Line>()),
+                Line([0; 64]),
+            );
             self.len = len;
         }
         &mut self.as_mut_slice()[..len]
@@ -74,7 +87,11 @@ impl<T: Element> HostBuf<T> {
     fn range(&self, offset: usize, elements: usize) -> Result<std::ops::Range<usize>, DeviceError> {
         match offset.checked_add(elements) {
             Some(end) if end <= self.len => Ok(offset..end),
-            _ => Err(DeviceError::BufferRange { offset, elements, capacity: self.len }),
+            _ => Err(DeviceError::BufferRange {
+                offset,
+                elements,
+                capacity: self.len,
+            }),
         }
     }
 }
@@ -92,21 +109,36 @@ pub struct HostKv {
 /// The stored elements, as the contract says.
 #[derive(Debug)]
 pub(crate) enum KvRows {
-    Bf16 { keys: HostBuf<u16>, values: HostBuf<u16> },
-    F32 { keys: HostBuf<f32>, values: HostBuf<f32> },
+    Bf16 {
+        keys: HostBuf<u16>,
+        values: HostBuf<u16>,
+    },
+    F32 {
+        keys: HostBuf<f32>,
+        values: HostBuf<f32>,
+    },
 }
 
 impl HostKv {
     pub(crate) fn zeroed(shape: KvShape, contract: Contract) -> Result<Self, DeviceError> {
-        let shape = KvShape { capacity: shape.capacity.next_multiple_of(KEY_BLOCK), ..shape };
+        let shape = KvShape {
+            capacity: shape.capacity.next_multiple_of(KEY_BLOCK),
+            ..shape
+        };
         let len = shape
             .capacity
             .checked_mul(shape.heads)
             .and_then(|n| n.checked_mul(shape.head_dim))
             .ok_or(DeviceError::OutOfMemory { bytes: usize::MAX })?;
         let rows = match contract {
-            Contract::Host1 => KvRows::Bf16 { keys: HostBuf::zeroed(len)?, values: HostBuf::zeroed(len)? },
-            Contract::HostF32 => KvRows::F32 { keys: HostBuf::zeroed(len)?, values: HostBuf::zeroed(len)? },
+            Contract::Host1 => KvRows::Bf16 {
+                keys: HostBuf::zeroed(len)?,
+                values: HostBuf::zeroed(len)?,
+            },
+            Contract::HostF32 => KvRows::F32 {
+                keys: HostBuf::zeroed(len)?,
+                values: HostBuf::zeroed(len)?,
+            },
         };
         Ok(Self { shape, rows })
     }
@@ -122,11 +154,17 @@ impl HostKv {
     /// Stores one token's keys and values, `[heads, head_dim]` each.
     pub(crate) fn store(&mut self, position: usize, keys: &[f32], values: &[f32]) {
         let shape = self.shape;
-        assert!(position < shape.capacity, "the model keeps positions below the capacity");
+        assert!(
+            position < shape.capacity,
+            "the model keeps positions below the capacity"
+        );
         for head in 0..shape.heads {
             let from = head * shape.head_dim;
             for d in 0..shape.head_dim {
-                let (key, value) = (key_at(shape, head, position, d), value_at(shape, head, position, d));
+                let (key, value) = (
+                    key_at(shape, head, position, d),
+                    value_at(shape, head, position, d),
+                );
                 match &mut self.rows {
                     KvRows::Bf16 { keys: k, values: v } => {
                         k.as_mut_slice()[key] = bf16::from_f32(keys[from + d]).to_bits();

@@ -94,10 +94,16 @@ impl CpuBuilder {
         let asked = self.isa.unwrap_or_else(Isa::best);
         if !asked.is_present() {
             let present: Vec<_> = Isa::present().into_iter().map(Isa::name).collect();
-            return Err(DeviceError::IsaAbsent { asked: asked.name().into(), present: present.join(", ") });
+            return Err(DeviceError::IsaAbsent {
+                asked: asked.name().into(),
+                present: present.join(", "),
+            });
         }
         let kernels = self_test::first_that_agrees(asked);
-        let threads = self.threads.filter(|n| *n > 0).unwrap_or_else(physical_cores);
+        let threads = self
+            .threads
+            .filter(|n| *n > 0)
+            .unwrap_or_else(physical_cores);
         let pool = rayon::ThreadPoolBuilder::new()
             .num_threads(threads)
             .thread_name(|i| format!("compute-{i}"))
@@ -116,8 +122,9 @@ impl CpuBuilder {
 /// and its share of the memory bandwidth.
 fn physical_cores() -> usize {
     let logical = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let siblings = std::fs::read_to_string("/sys/devices/system/cpu/cpu0/topology/thread_siblings_list")
-        .map_or(1, |list| sibling_count(list.trim()));
+    let siblings =
+        std::fs::read_to_string("/sys/devices/system/cpu/cpu0/topology/thread_siblings_list")
+            .map_or(1, |list| sibling_count(list.trim()));
     (logical / siblings).max(1)
 }
 
@@ -155,11 +162,21 @@ impl Backend for Cpu {
         HostBuf::zeroed(len)
     }
 
-    fn write<T: Element>(&self, dst: &mut HostBuf<T>, offset: usize, src: &[T]) -> Result<(), DeviceError> {
+    fn write<T: Element>(
+        &self,
+        dst: &mut HostBuf<T>,
+        offset: usize,
+        src: &[T],
+    ) -> Result<(), DeviceError> {
         dst.write(offset, src)
     }
 
-    fn read<T: Element>(&self, src: &HostBuf<T>, offset: usize, dst: &mut [T]) -> Result<(), DeviceError> {
+    fn read<T: Element>(
+        &self,
+        src: &HostBuf<T>,
+        offset: usize,
+        dst: &mut [T],
+    ) -> Result<(), DeviceError> {
         src.read(offset, dst)
     }
 
@@ -180,8 +197,15 @@ impl Backend for Cpu {
         values: &mut Vec<f32>,
     ) -> Result<(), DeviceError> {
         let shape = kv.shape();
-        if first.checked_add(rows).is_none_or(|end| end > shape.capacity) {
-            return Err(DeviceError::BufferRange { offset: first, elements: rows, capacity: shape.capacity });
+        if first
+            .checked_add(rows)
+            .is_none_or(|end| end > shape.capacity)
+        {
+            return Err(DeviceError::BufferRange {
+                offset: first,
+                elements: rows,
+                capacity: shape.capacity,
+            });
         }
         keys.clear();
         values.clear();
@@ -199,9 +223,13 @@ impl Backend for Cpu {
         f: impl FnOnce(&mut CpuRecorder<'_>) -> Result<R, DeviceError> + Send,
     ) -> Result<R, DeviceError> {
         // A panic in a kernel leaves scratch of unspecified contents, which every use overwrites.
-        let mut scratch = self.scratch.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut scratch = self
+            .scratch
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
         let scratch = &mut *scratch;
-        self.pool.install(|| f(&mut CpuRecorder::new(self.contract, self.kernels, scratch)))
+        self.pool
+            .install(|| f(&mut CpuRecorder::new(self.contract, self.kernels, scratch)))
     }
 
     fn capture(

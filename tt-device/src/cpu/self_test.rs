@@ -46,7 +46,9 @@ fn disagreement(table: &Kernels, definition: &Kernels) -> Option<&'static str> {
     if std::ptr::eq(table, definition) {
         return None;
     }
-    JOBS.iter().find(|(_, job)| bits(&job(table)) != bits(&job(definition))).map(|(name, _)| *name)
+    JOBS.iter()
+        .find(|(_, job)| bits(&job(table)) != bits(&job(definition)))
+        .map(|(name, _)| *name)
 }
 
 /// A row that is no whole number of vectors.
@@ -54,7 +56,10 @@ const WIDTH: usize = 100;
 
 /// Every format and contract, alone, few and many rows, tiles cut short on both sides.
 fn linear(kernels: &Kernels) -> Vec<f32> {
-    let shape = MatrixShape { inputs: 70, outputs: 172 };
+    let shape = MatrixShape {
+        inputs: 70,
+        outputs: 172,
+    };
     let formats = [
         WeightFormat::Block(BlockFormat::Bfp8),
         WeightFormat::Block(BlockFormat::Bfp4),
@@ -67,8 +72,10 @@ fn linear(kernels: &Kernels) -> Vec<f32> {
         let tiles = tiles(shape, format);
         for contract in [Contract::Host1, Contract::HostF32] {
             for rows in [1, 2, 3, 8, 18] {
-                let mut x: Vec<[f32; BLOCK]> =
-                    noise(17, rows * BLOCK).chunks_exact(BLOCK).map(|x| std::array::from_fn(|i| x[i])).collect();
+                let mut x: Vec<[f32; BLOCK]> = noise(17, rows * BLOCK)
+                    .chunks_exact(BLOCK)
+                    .map(|x| std::array::from_fn(|i| x[i]))
+                    .collect();
                 for row in &mut x {
                     row.iter_mut().for_each(|x| *x = contract.activation(*x));
                     row[shape.inputs..].fill(0.0);
@@ -76,7 +83,15 @@ fn linear(kernels: &Kernels) -> Vec<f32> {
                 // All columns, and a part that starts and ends inside.
                 for (first_tile_column, width) in [(0, shape.outputs), (2, 64)] {
                     let x = Activations { rows, x: &x };
-                    let part = LinearPart { contract, x, tiles: &tiles, shape, format, first_tile_column, width };
+                    let part = LinearPart {
+                        contract,
+                        x,
+                        tiles: &tiles,
+                        shape,
+                        format,
+                        first_tile_column,
+                        width,
+                    };
                     let mut out = vec![0.0; rows * width];
                     (kernels.linear)(&part, &mut out.chunks_exact_mut(width).collect::<Vec<_>>());
                     all.extend(out);
@@ -107,7 +122,11 @@ fn tiles(shape: MatrixShape, format: WeightFormat) -> Vec<u8> {
             }
         }
         WeightFormat::Bf16 => {
-            bytes.extend(noise.iter().flat_map(|x| half::bf16::from_f32(*x).to_le_bytes()));
+            bytes.extend(
+                noise
+                    .iter()
+                    .flat_map(|x| half::bf16::from_f32(*x).to_le_bytes()),
+            );
         }
         WeightFormat::F32 => bytes.extend(noise.iter().flat_map(|x| x.to_le_bytes())),
     }
@@ -158,15 +177,26 @@ fn sigmoid_mul(kernels: &Kernels) -> Vec<f32> {
 }
 
 fn conv_silu(kernels: &Kernels) -> Vec<f32> {
-    let (taps, rows) = ([1, 2, 3, 4].map(|i| noise(i, WIDTH)), [5, 6, 7, 8].map(|i| noise(i, WIDTH)));
+    let (taps, rows) = (
+        [1, 2, 3, 4].map(|i| noise(i, WIDTH)),
+        [5, 6, 7, 8].map(|i| noise(i, WIDTH)),
+    );
     let mut out = vec![0.0; WIDTH];
-    (kernels.conv_silu)(taps.each_ref().map(Vec::as_slice), rows.each_ref().map(Vec::as_slice), &mut out);
+    (kernels.conv_silu)(
+        taps.each_ref().map(Vec::as_slice),
+        rows.each_ref().map(Vec::as_slice),
+        &mut out,
+    );
     out
 }
 
 fn delta(kernels: &Kernels) -> Vec<f32> {
     let (rows, key_dim, value_dim) = (3, 18, WIDTH);
-    let (q, k, v) = (noise(1, rows * key_dim), noise(2, rows * key_dim), noise(3, rows * value_dim));
+    let (q, k, v) = (
+        noise(1, rows * key_dim),
+        noise(2, rows * key_dim),
+        noise(3, rows * value_dim),
+    );
     let head = DeltaHead {
         q: &q,
         k: &k,
@@ -190,7 +220,11 @@ fn delta(kernels: &Kernels) -> Vec<f32> {
 
 fn attend(kernels: &Kernels) -> Vec<f32> {
     let (stored, kv_heads, heads, head_dim) = (75, 2, 5, 72);
-    let shape = KvShape { capacity: stored, heads: kv_heads, head_dim };
+    let shape = KvShape {
+        capacity: stored,
+        heads: kv_heads,
+        head_dim,
+    };
     let row = kv_heads * head_dim;
     let (keys, values) = (noise(1, stored * row), noise(2, stored * row));
     let mut all = Vec::new();
@@ -199,7 +233,11 @@ fn attend(kernels: &Kernels) -> Vec<f32> {
         let kv: Result<HostKv, DeviceError> = HostKv::zeroed(shape, contract);
         let Ok(mut kv) = kv else { continue };
         for position in 0..stored {
-            kv.store(position, &keys[position * row..][..row], &values[position * row..][..row]);
+            kv.store(
+                position,
+                &keys[position * row..][..row],
+                &values[position * row..][..row],
+            );
         }
         for queries in [1, 3] {
             let mut q = noise(3, queries * heads * head_dim);
@@ -245,7 +283,8 @@ fn noise(seed: u32, len: usize) -> Vec<f32> {
             state ^= state << 13;
             state ^= state >> 17;
             state ^= state << 5;
-            f32::from_bits(0x3f80_0000 | (state >> 9)) * if state & 1 == 0 { 2.0 } else { -2.0 } + 0.5
+            f32::from_bits(0x3f80_0000 | (state >> 9)) * if state & 1 == 0 { 2.0 } else { -2.0 }
+                + 0.5
         })
         .collect()
 }
@@ -257,7 +296,11 @@ mod tests {
     #[test]
     fn every_table_present_agrees_with_the_definition() {
         for isa in Isa::present() {
-            assert_eq!(disagreement(kernels::table(isa), kernels::table(Isa::Scalar)), None, "{isa}");
+            assert_eq!(
+                disagreement(kernels::table(isa), kernels::table(Isa::Scalar)),
+                None,
+                "{isa}"
+            );
             assert_eq!(first_that_agrees(isa).isa, isa);
         }
     }
@@ -276,48 +319,68 @@ mod tests {
     fn one_wrong_bit_in_any_kernel_is_caught() {
         type Spoil = fn(&mut Kernels);
         let wrong: [(&str, Spoil); 11] = [
-            ("round", |k| k.round = |x, out| {
-                (scalar().round)(x, out);
-                flip(out);
+            ("round", |k| {
+                k.round = |x, out| {
+                    (scalar().round)(x, out);
+                    flip(out);
+                }
             }),
-            ("linear", |k| k.linear = |part, out| {
-                (scalar().linear)(part, out);
-                flip(out.last_mut().unwrap());
+            ("linear", |k| {
+                k.linear = |part, out| {
+                    (scalar().linear)(part, out);
+                    flip(out.last_mut().unwrap());
+                }
             }),
-            ("rms_norm", |k| k.rms_norm = |x, scale, eps, out| {
-                (scalar().rms_norm)(x, scale, eps, out);
-                flip(out);
+            ("rms_norm", |k| {
+                k.rms_norm = |x, scale, eps, out| {
+                    (scalar().rms_norm)(x, scale, eps, out);
+                    flip(out);
+                }
             }),
-            ("l2_norm", |k| k.l2_norm = |x, eps, scale, out| {
-                (scalar().l2_norm)(x, eps, scale, out);
-                flip(out);
+            ("l2_norm", |k| {
+                k.l2_norm = |x, eps, scale, out| {
+                    (scalar().l2_norm)(x, eps, scale, out);
+                    flip(out);
+                }
             }),
-            ("add", |k| k.add = |x, y| {
-                (scalar().add)(x, y);
-                flip(x);
+            ("add", |k| {
+                k.add = |x, y| {
+                    (scalar().add)(x, y);
+                    flip(x);
+                }
             }),
-            ("silu_mul", |k| k.silu_mul = |gate, up, out| {
-                (scalar().silu_mul)(gate, up, out);
-                flip(out);
+            ("silu_mul", |k| {
+                k.silu_mul = |gate, up, out| {
+                    (scalar().silu_mul)(gate, up, out);
+                    flip(out);
+                }
             }),
-            ("sigmoid_mul", |k| k.sigmoid_mul = |x, gate| {
-                (scalar().sigmoid_mul)(x, gate);
-                flip(x);
+            ("sigmoid_mul", |k| {
+                k.sigmoid_mul = |x, gate| {
+                    (scalar().sigmoid_mul)(x, gate);
+                    flip(x);
+                }
             }),
-            ("conv_silu", |k| k.conv_silu = |taps, rows, out| {
-                (scalar().conv_silu)(taps, rows, out);
-                flip(out);
+            ("conv_silu", |k| {
+                k.conv_silu = |taps, rows, out| {
+                    (scalar().conv_silu)(taps, rows, out);
+                    flip(out);
+                }
             }),
-            ("delta", |k| k.delta = |head, before, state, out| {
-                (scalar().delta)(head, before, state, out);
-                flip(state);
+            ("delta", |k| {
+                k.delta = |head, before, state, out| {
+                    (scalar().delta)(head, before, state, out);
+                    flip(state);
+                }
             }),
-            ("attend", |k| k.attend = |group, scores, out| {
-                (scalar().attend)(group, scores, out);
-                flip(out);
+            ("attend", |k| {
+                k.attend = |group, scores, out| {
+                    (scalar().attend)(group, scores, out);
+                    flip(out);
+                }
             }),
-            ("argmax", |k| k.argmax = |row| {
-                row.iter().rposition(|x| *x == 9.0).unwrap_or(0)
+            ("argmax", |k| {
+                k.argmax = |row| row.iter().rposition(|x| *x == 9.0).unwrap_or(0)
             }),
         ];
         for (kernel, spoil) in wrong {
@@ -340,15 +403,31 @@ mod tests {
             let mut tiles = part.tiles.to_vec();
             let bytes = part.format.tile_bytes();
             for tile in tiles.chunks_exact_mut(bytes) {
-                let exponents = if matches!(part.format, WeightFormat::Block(_)) { 64 } else { 0 };
-                tile[..exponents].chunks_exact_mut(2).for_each(|pair| pair.swap(0, 1));
+                let exponents = if matches!(part.format, WeightFormat::Block(_)) {
+                    64
+                } else {
+                    0
+                };
+                tile[..exponents]
+                    .chunks_exact_mut(2)
+                    .for_each(|pair| pair.swap(0, 1));
                 let row = (bytes - exponents) / 64;
                 for pair in tile[exponents..].chunks_exact_mut(2 * row) {
                     let (even, odd) = pair.split_at_mut(row);
                     even.swap_with_slice(odd);
                 }
             }
-            (scalar().linear)(&LinearPart { x: Activations { x: &swapped, ..part.x }, tiles: &tiles, ..*part }, out);
+            (scalar().linear)(
+                &LinearPart {
+                    x: Activations {
+                        x: &swapped,
+                        ..part.x
+                    },
+                    tiles: &tiles,
+                    ..*part
+                },
+                out,
+            );
         };
         assert_eq!(disagreement(&table, scalar()), Some("linear"));
     }

@@ -17,8 +17,16 @@ pub(crate) const LN_2_LOW: f32 = -2.121_944_4e-4;
 /// Adding and subtracting 1.5 * 2^23 rounds to the nearest integer, ties to even.
 pub(crate) const ROUND: f32 = 12_582_912.0;
 /// 1/k! for k = 7 down to 0, the Taylor polynomial of e^r; over |r| <= ln(2)/2 it is off by 6e-9.
-pub(crate) const EXP_TERMS: [f32; 8] =
-    [1.0 / 5040.0, 1.0 / 720.0, 1.0 / 120.0, 1.0 / 24.0, 1.0 / 6.0, 0.5, 1.0, 1.0];
+pub(crate) const EXP_TERMS: [f32; 8] = [
+    1.0 / 5040.0,
+    1.0 / 720.0,
+    1.0 / 120.0,
+    1.0 / 24.0,
+    1.0 / 6.0,
+    0.5,
+    1.0,
+    1.0,
+];
 /// 1/(2k+1) for k = 8 down to 0: ln(1+y) = 2 (s + s^3/3 + ..), s = y/(2+y).
 pub(crate) const LOG_TERMS: [f32; 9] = [
     1.0 / 17.0,
@@ -54,7 +62,10 @@ pub fn exp(x: f32) -> f32 {
     for term in &EXP_TERMS[1..] {
         p = p.mul_add(r, *term);
     }
-    #[expect(clippy::cast_possible_truncation, reason = "n is an integer in -126..=128")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "n is an integer in -126..=128"
+    )]
     let n = n as i32;
     let half = n >> 1;
     p * power_of_two(half) * power_of_two(n - half)
@@ -118,7 +129,10 @@ pub fn sin_cos(x: f32) -> (f32, f32) {
         cosine = (-square / even).mul_add(1.0 + cosine, 0.0);
     }
     let (sine, cosine) = (r * (1.0 + sine), 1.0 + cosine);
-    #[expect(clippy::cast_possible_truncation, reason = "|n| < 2^20, and the one rounding to f32 is the point")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "|n| < 2^20, and the one rounding to f32 is the point"
+    )]
     let (quadrant, sine, cosine) = ((n as i64) & 3, sine as f32, cosine as f32);
     match quadrant {
         0 => (sine, cosine),
@@ -137,7 +151,10 @@ pub fn rope_frequencies(theta: f64, rotary_dim: usize) -> Vec<f32> {
         .map(|j| {
             #[expect(clippy::cast_precision_loss, reason = "head widths are far below 2^53")]
             let exponent = -((2 * j) as f64) / rotary_dim as f64;
-            #[expect(clippy::cast_possible_truncation, reason = "the one rounding to f32 is the point")]
+            #[expect(
+                clippy::cast_possible_truncation,
+                reason = "the one rounding to f32 is the point"
+            )]
             let frequency = exp_f64(exponent * ln_theta) as f32;
             frequency
         })
@@ -145,7 +162,10 @@ pub fn rope_frequencies(theta: f64, rotary_dim: usize) -> Vec<f32> {
 }
 
 /// 2^n as a float, for n in -126..=127.
-#[expect(clippy::cast_sign_loss, reason = "n + 127 is in 1..=254 by the caller's range")]
+#[expect(
+    clippy::cast_sign_loss,
+    reason = "n + 127 is in 1..=254 by the caller's range"
+)]
 fn power_of_two(n: i32) -> f32 {
     f32::from_bits(((n + 127) as u32) << 23)
 }
@@ -187,6 +207,11 @@ fn ln_f64(x: f64) -> f64 {
 }
 
 #[cfg(test)]
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a test's numbers are small"
+)]
 mod tests {
     use super::*;
 
@@ -210,7 +235,10 @@ mod tests {
             let e = (-f64::from(x)).exp();
             assert!(ulps(sigmoid(x), 1.0 / (1.0 + e)) <= 3.0, "sigmoid({x})");
             assert!(ulps(silu(x), f64::from(x) / (1.0 + e)) <= 4.0, "silu({x})");
-            assert!(ulps(softplus(x), f64::from(x).exp().ln_1p()) <= 4.0, "softplus({x})");
+            assert!(
+                ulps(softplus(x), f64::from(x).exp().ln_1p()) <= 4.0,
+                "softplus({x})"
+            );
         }
     }
 
@@ -229,8 +257,14 @@ mod tests {
     fn sine_and_cosine_are_rounded_once() {
         for x in sweep(-300_000.0, 300_000.0, 500_000) {
             let (sine, cosine) = sin_cos(x);
-            assert!(ulps(sine, f64::from(x).sin()) <= 0.51 || f64::from(x).sin().abs() < 1e-9, "sin({x})");
-            assert!(ulps(cosine, f64::from(x).cos()) <= 0.51 || f64::from(x).cos().abs() < 1e-9, "cos({x})");
+            assert!(
+                ulps(sine, f64::from(x).sin()) <= 0.51 || f64::from(x).sin().abs() < 1e-9,
+                "sin({x})"
+            );
+            assert!(
+                ulps(cosine, f64::from(x).cos()) <= 0.51 || f64::from(x).cos().abs() < 1e-9,
+                "cos({x})"
+            );
         }
     }
 

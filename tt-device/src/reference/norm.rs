@@ -11,7 +11,10 @@ use super::sum::dot;
 /// # Panics
 /// When the slices differ in length.
 pub fn rms_norm(x: &[f32], scale: &[f32], eps: f32, out: &mut [f32]) {
-    assert!(x.len() == scale.len() && x.len() == out.len(), "a norm takes rows of one length");
+    assert!(
+        x.len() == scale.len() && x.len() == out.len(),
+        "a norm takes rows of one length"
+    );
     #[expect(clippy::cast_precision_loss, reason = "row widths are far below 2^24")]
     let r = rsqrt(dot(x, x) / x.len() as f32 + eps);
     for ((o, x), s) in out.iter_mut().zip(x).zip(scale) {

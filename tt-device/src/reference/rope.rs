@@ -5,7 +5,10 @@ use super::math::sin_cos;
 /// Cosines and sines for one position: `angle_j = position * frequency_j`, one f32 product, then
 /// [`sin_cos`].
 pub fn angles(position: u32, frequencies: &[f32], cosines: &mut [f32], sines: &mut [f32]) {
-    #[expect(clippy::cast_precision_loss, reason = "positions stay below 2^24, where f32 is exact")]
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "positions stay below 2^24, where f32 is exact"
+    )]
     let position = position as f32;
     for ((f, c), s) in frequencies.iter().zip(cosines).zip(sines) {
         (*s, *c) = sin_cos(position * f);

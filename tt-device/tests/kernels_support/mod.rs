@@ -18,7 +18,12 @@ fn open_devices() -> Vec<Cpu> {
     for isa in Isa::present() {
         for contract in [Contract::Host1, Contract::HostF32] {
             for threads in [1, 3] {
-                let cpu = Cpu::builder().isa(isa).contract(contract).threads(threads).open().unwrap();
+                let cpu = Cpu::builder()
+                    .isa(isa)
+                    .contract(contract)
+                    .threads(threads)
+                    .open()
+                    .unwrap();
                 assert_eq!(cpu.isa(), isa, "the start-up test refused a table");
                 devices.push(cpu);
             }

@@ -290,3 +290,27 @@ fn names_that_would_draw_on_a_terminal_are_escaped() {
         run.out
     );
 }
+
+#[test]
+fn a_statement_names_every_file_by_digest() {
+    let (folder, root) = package();
+    let file = folder.path().join("statement.json");
+    let run = verify([root.as_os_str(), "--statement".as_ref(), file.as_os_str()]);
+    assert_eq!(run.code, 0, "{}", run.out);
+    let statement: serde_json::Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    assert_eq!(statement["_type"], "https://in-toto.io/Statement/v1");
+    let subjects = statement["subject"].as_array().unwrap();
+    assert_eq!(subjects.len(), 13);
+    for subject in subjects {
+        let bytes = fs::read(root.join(subject["name"].as_str().unwrap())).unwrap();
+        assert_eq!(
+            subject["digest"]["sha256"],
+            native_manifest::Sha256Digest::of(&bytes).to_string()
+        );
+    }
+    // Nothing is stated of a package with a finding.
+    fs::remove_file(&file).unwrap();
+    fs::write(root.join("extra"), "").unwrap();
+    let run = verify([root.as_os_str(), "--statement".as_ref(), file.as_os_str()]);
+    assert_eq!((run.code, file.exists()), (1, false));
+}

@@ -19,7 +19,7 @@ use crate::{Shared, lock};
 /// Bytes of a piece of a body.
 const PIECE_BYTES: usize = 256 << 10;
 
-pub(crate) fn answer(shared: &Arc<Shared>, request: Request) -> Response {
+pub(crate) fn answer(shared: &Arc<Shared>, request: &Request) -> Response {
     if request.method() == axum::http::Method::CONNECT {
         return StatusCode::BAD_GATEWAY.into_response();
     }
@@ -70,7 +70,7 @@ pub(crate) fn answer(shared: &Arc<Shared>, request: Request) -> Response {
                 .splitn(5, '/')
                 .nth(4)
                 .unwrap_or_default();
-            resolve(shared, &repository, file, &request)
+            resolve(shared, &repository, file, request)
         }
     }
 }

@@ -221,5 +221,5 @@ async fn handle(State(shared): State<Arc<Shared>>, request: Request) -> Response
             .collect(),
     };
     lock(&shared.seen).push(seen);
-    answer::answer(&shared, request)
+    answer::answer(&shared, &request)
 }

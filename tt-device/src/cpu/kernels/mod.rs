@@ -7,11 +7,14 @@ mod scalar;
 #[cfg(target_arch = "x86_64")]
 mod simd;
 #[cfg(target_arch = "x86_64")]
-#[expect(unsafe_code, reason = "intrinsics of an instruction set are safe only where it is present")]
+#[expect(
+    unsafe_code,
+    reason = "intrinsics of an instruction set are safe only where it is present"
+)]
 mod x86_64;
 
-use crate::cpu::isa::Isa;
 use crate::Contract;
+use crate::cpu::isa::Isa;
 use crate::cpu::memory::HostKv;
 use crate::weight::{MatrixShape, WeightFormat};
 

@@ -3,8 +3,8 @@
 use super::{AttendGroup, BLOCK, DeltaHead, Kernels, LinearPart};
 use crate::cpu::isa::Isa;
 use crate::numerics::round_activation;
-use crate::weight::TILE;
 use crate::reference::{attention, convolution, delta, elementwise, linear, norm};
+use crate::weight::TILE;
 
 pub(crate) static KERNELS: Kernels = Kernels {
     isa: Isa::Scalar,
@@ -29,7 +29,14 @@ fn linear_part(part: &LinearPart<'_>, out: &mut [&mut [f32]]) {
         for block in part.x.x.chunks_exact(part.x.rows) {
             row.extend_from_slice(&block[r]);
         }
-        linear::linear_columns(&row, part.tiles, part.shape, part.format, part.first_tile_column, out);
+        linear::linear_columns(
+            &row,
+            part.tiles,
+            part.shape,
+            part.format,
+            part.first_tile_column,
+            out,
+        );
     }
 }
 

@@ -45,10 +45,14 @@ pub(crate) fn attend(
     let split = rayon::current_num_threads() > 1 && q.len() * (first + rows) >= SPLIT;
     let run = |out: &mut [f32], task: usize| {
         if split {
-            out.par_chunks_mut(task).enumerate().for_each_init(Vec::new, |scores, item| one(scores, item));
+            out.par_chunks_mut(task)
+                .enumerate()
+                .for_each_init(Vec::new, |scores, item| one(scores, item));
         } else {
             let mut scores = Vec::new();
-            out.chunks_mut(task).enumerate().for_each(|item| one(&mut scores, item));
+            out.chunks_mut(task)
+                .enumerate()
+                .for_each(|item| one(&mut scores, item));
         }
     };
     if rows == 1 {
@@ -56,7 +60,10 @@ pub(crate) fn attend(
         return;
     }
     let task = ROWS * width;
-    let by_task = rec.scratch.heads.grown(rows.div_ceil(ROWS) * shape.kv_heads * task);
+    let by_task = rec
+        .scratch
+        .heads
+        .grown(rows.div_ceil(ROWS) * shape.kv_heads * task);
     run(by_task, task);
     for (r, out) in out.chunks_exact_mut(row).enumerate() {
         for (h, out) in out.chunks_exact_mut(width).enumerate() {

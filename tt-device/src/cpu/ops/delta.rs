@@ -2,11 +2,11 @@
 
 use rayon::prelude::*;
 
+use crate::Cpu;
 use crate::cpu::kernels::{DeltaHead, Kernels};
 use crate::cpu::recorder::CpuRecorder;
 use crate::ops::{DeltaInputs, DeltaShape, DeltaState, Keep};
 use crate::reference::delta::{beta, decay};
-use crate::Cpu;
 
 /// Epsilon of the l2 norms of queries and keys, inside the root.
 const L2_EPS: f32 = 1e-6;
@@ -25,18 +25,39 @@ pub(crate) fn delta(
     let convolved = rec.scratch.delta.grown(rows * channels);
 
     let windows = state.window.as_mut_slice();
-    convolve(rec.kernels, inputs.taps.as_slice(), &windows[active * shape.window()..][..shape.window()], mixed, convolved);
+    convolve(
+        rec.kernels,
+        inputs.taps.as_slice(),
+        &windows[active * shape.window()..][..shape.window()],
+        mixed,
+        convolved,
+    );
     match state.keep {
-        Keep::Last => advance_window(&mut windows[active * shape.window()..][..shape.window()], mixed, channels),
+        Keep::Last => advance_window(
+            &mut windows[active * shape.window()..][..shape.window()],
+            mixed,
+            channels,
+        ),
         Keep::Each => fan_windows(windows, mixed, shape, active, state.lanes),
     }
 
     let convolved = &*convolved;
-    let heads = Heads { kernels: rec.kernels, inputs, convolved, rows };
-    let by_head = rec.scratch.heads.grown(rows * shape.value_heads * shape.value_dim);
+    let heads = Heads {
+        kernels: rec.kernels,
+        inputs,
+        convolved,
+        rows,
+    };
+    let by_head = rec
+        .scratch
+        .heads
+        .grown(rows * shape.value_heads * shape.value_dim);
     let lanes = state.recurrent.as_mut_slice();
     match state.keep {
-        Keep::Last => heads.in_place(&mut lanes[active * shape.state()..][..shape.state()], by_head),
+        Keep::Last => heads.in_place(
+            &mut lanes[active * shape.state()..][..shape.state()],
+            by_head,
+        ),
         Keep::Each => heads.fan(lanes, active, state.lanes, by_head),
     }
     gather_heads(by_head, shape, rows, out);
@@ -47,11 +68,17 @@ fn convolve(kernels: &Kernels, taps: &[f32], window: &[f32], mixed: &[f32], out:
     let taps: [&[f32]; 4] = std::array::from_fn(|j| &taps[j * channels..][..channels]);
     // Row t of the history is the window for t < 3, then the rows of this pass.
     let history = |t: usize| {
-        if t < 3 { &window[t * channels..][..channels] } else { &mixed[(t - 3) * channels..][..channels] }
+        if t < 3 {
+            &window[t * channels..][..channels]
+        } else {
+            &mixed[(t - 3) * channels..][..channels]
+        }
     };
-    out.par_chunks_exact_mut(channels).enumerate().for_each(|(r, out)| {
-        (kernels.conv_silu)(taps, std::array::from_fn(|j| history(r + j)), out);
-    });
+    out.par_chunks_exact_mut(channels)
+        .enumerate()
+        .for_each(|(r, out)| {
+            (kernels.conv_silu)(taps, std::array::from_fn(|j| history(r + j)), out);
+        });
 }
 
 /// The last three rows of window and pass, oldest first.
@@ -93,7 +120,9 @@ impl Heads<'_> {
             .enumerate()
             .for_each(|(key_head, (state, out))| {
                 let (q, k) = self.norm(key_head);
-                let heads = state.chunks_exact_mut(head_state).zip(out.chunks_exact_mut(head_out));
+                let heads = state
+                    .chunks_exact_mut(head_state)
+                    .zip(out.chunks_exact_mut(head_out));
                 for (i, (state, out)) in heads.enumerate() {
                     self.with_head(&q, &k, key_head * group + i, |head| {
                         (self.kernels.delta)(&head, None, state, out);
@@ -107,7 +136,9 @@ impl Heads<'_> {
         let shape = self.inputs.shape;
         let group = shape.value_heads / shape.key_heads;
         let head_state = shape.key_dim * shape.value_dim;
-        let mut by_head: Vec<Vec<&mut [f32]>> = (0..shape.value_heads).map(|_| Vec::with_capacity(lanes)).collect();
+        let mut by_head: Vec<Vec<&mut [f32]>> = (0..shape.value_heads)
+            .map(|_| Vec::with_capacity(lanes))
+            .collect();
         for lane in recurrent.chunks_exact_mut(shape.state()) {
             for (head, state) in lane.chunks_exact_mut(head_state).enumerate() {
                 by_head[head].push(state);
@@ -140,19 +171,31 @@ impl Heads<'_> {
         let rows = self.convolved.chunks_exact(shape.channels());
         for (row, (q, k)) in rows.zip(q.chunks_exact_mut(dim).zip(k.chunks_exact_mut(dim))) {
             (self.kernels.l2_norm)(&row[key_head * dim..][..dim], L2_EPS, scale, q);
-            (self.kernels.l2_norm)(&row[(shape.key_heads + key_head) * dim..][..dim], L2_EPS, 1.0, k);
+            (self.kernels.l2_norm)(
+                &row[(shape.key_heads + key_head) * dim..][..dim],
+                L2_EPS,
+                1.0,
+                k,
+            );
         }
         (q, k)
     }
 
     fn with_head(&self, q: &[f32], k: &[f32], value_head: usize, run: impl FnOnce(DeltaHead<'_>)) {
         let shape = self.inputs.shape;
-        let (rate, dt_bias) = (self.inputs.rate.as_slice()[value_head], self.inputs.dt_bias.as_slice()[value_head]);
+        let (rate, dt_bias) = (
+            self.inputs.rate.as_slice()[value_head],
+            self.inputs.dt_bias.as_slice()[value_head],
+        );
         let gate = |x: &[f32], r: usize| x[r * shape.value_heads + value_head];
-        let decays: Vec<f32> =
-            (0..self.rows).map(|r| decay(gate(self.inputs.a.as_slice(), r), rate, dt_bias)).collect();
-        let betas: Vec<f32> = (0..self.rows).map(|r| beta(gate(self.inputs.b.as_slice(), r))).collect();
-        let v = &self.convolved[2 * shape.key_heads * shape.key_dim + value_head * shape.value_dim..];
+        let decays: Vec<f32> = (0..self.rows)
+            .map(|r| decay(gate(self.inputs.a.as_slice(), r), rate, dt_bias))
+            .collect();
+        let betas: Vec<f32> = (0..self.rows)
+            .map(|r| beta(gate(self.inputs.b.as_slice(), r)))
+            .collect();
+        let v =
+            &self.convolved[2 * shape.key_heads * shape.key_dim + value_head * shape.value_dim..];
         run(DeltaHead {
             q,
             k,
@@ -182,7 +225,9 @@ impl DeltaHead<'_> {
 
 /// Two different lanes of one head, the first to read.
 fn disjoint<'s>(lanes: &'s mut [&mut [f32]], from: usize, to: usize) -> (&'s [f32], &'s mut [f32]) {
-    let [from, to] = lanes.get_disjoint_mut([from, to]).expect("a ring of lanes holds one lane more than a pass has rows");
+    let [from, to] = lanes
+        .get_disjoint_mut([from, to])
+        .expect("a ring of lanes holds one lane more than a pass has rows");
     (&**from, &mut **to)
 }
 

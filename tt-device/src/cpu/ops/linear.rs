@@ -2,8 +2,8 @@
 
 use rayon::prelude::*;
 
-use crate::Cpu;
 use crate::Contract;
+use crate::Cpu;
 use crate::cpu::kernels::{Activations, BLOCK, LinearPart};
 use crate::cpu::recorder::CpuRecorder;
 use crate::ops::LinearOut;
@@ -13,21 +13,50 @@ use crate::weight::{TILE, WeightView};
 const SPLIT: usize = 1 << 16;
 
 /// Several linears of one input, which is rounded and packed once.
-pub(crate) fn linears(rec: &mut CpuRecorder<'_>, x: &[f32], rows: usize, parts: &mut [LinearOut<'_, Cpu>]) {
-    let Some(first) = parts.iter().find_map(|part| part.weights.first()) else { return };
+pub(crate) fn linears(
+    rec: &mut CpuRecorder<'_>,
+    x: &[f32],
+    rows: usize,
+    parts: &mut [LinearOut<'_, Cpu>],
+) {
+    let Some(first) = parts.iter().find_map(|part| part.weights.first()) else {
+        return;
+    };
     let inputs = first.shape().inputs;
-    let packed = rec.scratch.activations.grown(rows * inputs.next_multiple_of(BLOCK));
+    let packed = rec
+        .scratch
+        .activations
+        .grown(rows * inputs.next_multiple_of(BLOCK));
     let packed = packed.as_chunks_mut().0;
-    pack(rec.contract, rec.kernels.round, &x[..rows * inputs], rows, packed);
+    pack(
+        rec.contract,
+        rec.kernels.round,
+        &x[..rows * inputs],
+        rows,
+        packed,
+    );
     let packed = Activations { rows, x: packed };
     for part in parts {
-        let stride = part.weights.iter().map(|weight| weight.shape().outputs).sum();
-        let mut out: Vec<_> = part.out.as_mut_slice()[..rows * stride].chunks_exact_mut(stride).collect();
+        let stride = part
+            .weights
+            .iter()
+            .map(|weight| weight.shape().outputs)
+            .sum();
+        let mut out: Vec<_> = part.out.as_mut_slice()[..rows * stride]
+            .chunks_exact_mut(stride)
+            .collect();
         for weight in part.weights {
-            assert_eq!(weight.shape().inputs, inputs, "linears of one input share its width");
+            assert_eq!(
+                weight.shape().inputs,
+                inputs,
+                "linears of one input share its width"
+            );
             let mut columns = Vec::with_capacity(rows);
             for out in &mut out {
-                columns.push(out.split_off_mut(..weight.shape().outputs).expect("a row has room for all outputs"));
+                columns.push(
+                    out.split_off_mut(..weight.shape().outputs)
+                        .expect("a row has room for all outputs"),
+                );
             }
             one(rec.kernels.linear, rec.contract, packed, weight, columns);
         }
@@ -35,7 +64,13 @@ pub(crate) fn linears(rec: &mut CpuRecorder<'_>, x: &[f32], rows: usize, parts: 
 }
 
 /// `[rows, inputs]` to [`Activations`].
-fn pack(contract: Contract, round: fn(&[f32], &mut [f32]), x: &[f32], rows: usize, packed: &mut [[f32; BLOCK]]) {
+fn pack(
+    contract: Contract,
+    round: fn(&[f32], &mut [f32]),
+    x: &[f32],
+    rows: usize,
+    packed: &mut [[f32; BLOCK]],
+) {
     let inputs = x.len() / rows;
     for (block, packed) in packed.chunks_exact_mut(rows).enumerate() {
         for (x, packed) in x.chunks_exact(inputs).zip(packed) {
@@ -61,7 +96,11 @@ fn one(
     let shape = weight.shape();
     let tile_columns = shape.tile_columns();
     let work = x.rows * shape.inputs * shape.outputs;
-    let threads = if work < SPLIT { 1 } else { rayon::current_num_threads().min(tile_columns) };
+    let threads = if work < SPLIT {
+        1
+    } else {
+        rayon::current_num_threads().min(tile_columns)
+    };
     let part = |first: usize, width: usize| LinearPart {
         contract,
         x,
@@ -85,8 +124,12 @@ fn one(
             shares[i].push(out);
         }
     }
-    shares.into_par_iter().enumerate().with_max_len(1).for_each(|(i, mut out)| {
-        let width = out[0].len();
-        kernel(&part(i * share / TILE, width), &mut out);
-    });
+    shares
+        .into_par_iter()
+        .enumerate()
+        .with_max_len(1)
+        .for_each(|(i, mut out)| {
+            let width = out[0].len();
+            kernel(&part(i * share / TILE, width), &mut out);
+        });
 }

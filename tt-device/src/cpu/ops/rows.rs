@@ -35,7 +35,11 @@ pub(crate) fn embed(table: &WeightView, ids: &[u32], out: &mut [f32]) {
 
 pub(crate) fn take_heads(x: &[f32], slice: HeadSlice, rows: usize, out: &mut [f32]) {
     let width = slice.heads * slice.head_dim;
-    for (x, out) in x.chunks_exact(slice.row).take(rows).zip(out.chunks_exact_mut(width)) {
+    for (x, out) in x
+        .chunks_exact(slice.row)
+        .take(rows)
+        .zip(out.chunks_exact_mut(width))
+    {
         for (h, out) in out.chunks_exact_mut(slice.head_dim).enumerate() {
             out.copy_from_slice(&x[slice.offset + h * slice.stride..][..slice.head_dim]);
         }
@@ -66,12 +70,19 @@ pub(crate) fn split1(x: &mut [f32], y: &[f32], kernel: fn(&mut [f32], &[f32])) {
     if x.len() < SPLIT {
         kernel(x, y);
     } else {
-        x.par_chunks_mut(SPLIT).zip(y.par_chunks(SPLIT)).for_each(|(x, y)| kernel(x, y));
+        x.par_chunks_mut(SPLIT)
+            .zip(y.par_chunks(SPLIT))
+            .for_each(|(x, y)| kernel(x, y));
     }
 }
 
 /// Runs a kernel of two inputs over shares of long slices.
-pub(crate) fn split2(a: &[f32], b: &[f32], out: &mut [f32], kernel: fn(&[f32], &[f32], &mut [f32])) {
+pub(crate) fn split2(
+    a: &[f32],
+    b: &[f32],
+    out: &mut [f32],
+    kernel: fn(&[f32], &[f32], &mut [f32]),
+) {
     if out.len() < SPLIT {
         kernel(a, b, out);
     } else {

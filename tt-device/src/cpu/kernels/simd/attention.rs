@@ -51,10 +51,19 @@ impl Stored for f32 {
 }
 
 #[inline(always)]
-pub(in crate::cpu::kernels) fn attend<S: Simd>(s: S, group: &AttendGroup<'_>, scores: &mut Vec<f32>, out: &mut [f32]) {
+pub(in crate::cpu::kernels) fn attend<S: Simd>(
+    s: S,
+    group: &AttendGroup<'_>,
+    scores: &mut Vec<f32>,
+    out: &mut [f32],
+) {
     match group.kv.rows() {
-        KvRows::Bf16 { keys, values } => over(s, group, keys.as_slice(), values.as_slice(), scores, out),
-        KvRows::F32 { keys, values } => over(s, group, keys.as_slice(), values.as_slice(), scores, out),
+        KvRows::Bf16 { keys, values } => {
+            over(s, group, keys.as_slice(), values.as_slice(), scores, out);
+        }
+        KvRows::F32 { keys, values } => {
+            over(s, group, keys.as_slice(), values.as_slice(), scores, out);
+        }
     }
 }
 
@@ -93,7 +102,13 @@ fn over<S: Simd, T: Stored>(
 
 /// Scores of all queries over all blocks of keys; those past what a query sees mean nothing.
 #[inline(always)]
-fn score<S: Simd, T: Stored>(s: S, group: &AttendGroup<'_>, keys: &[T], stride: usize, scores: &mut [f32]) {
+fn score<S: Simd, T: Stored>(
+    s: S,
+    group: &AttendGroup<'_>,
+    keys: &[T],
+    stride: usize,
+    scores: &mut [f32],
+) {
     let dim = group.kv.shape().head_dim;
     let queries = group.queries * group.heads;
     let blocks = stride / KEY_BLOCK;
@@ -104,20 +119,55 @@ fn score<S: Simd, T: Stored>(s: S, group: &AttendGroup<'_>, keys: &[T], stride: 
         while query < queries {
             let left = queries - query;
             if left >= 4 && pair && S::REGISTERS >= 32 {
-                score_block::<S, T, 4, 2>(s, group, &keys[block * KEY_BLOCK * dim..], query, &mut scores[block * KEY_BLOCK..], stride);
+                score_block::<S, T, 4, 2>(
+                    s,
+                    group,
+                    &keys[block * KEY_BLOCK * dim..],
+                    query,
+                    &mut scores[block * KEY_BLOCK..],
+                    stride,
+                );
                 query += 4;
             } else if left >= 4 {
-                score_block::<S, T, 4, 1>(s, group, &keys[block * KEY_BLOCK * dim..], query, &mut scores[block * KEY_BLOCK..], stride);
+                score_block::<S, T, 4, 1>(
+                    s,
+                    group,
+                    &keys[block * KEY_BLOCK * dim..],
+                    query,
+                    &mut scores[block * KEY_BLOCK..],
+                    stride,
+                );
                 if pair {
                     let block = block + 1;
-                    score_block::<S, T, 4, 1>(s, group, &keys[block * KEY_BLOCK * dim..], query, &mut scores[block * KEY_BLOCK..], stride);
+                    score_block::<S, T, 4, 1>(
+                        s,
+                        group,
+                        &keys[block * KEY_BLOCK * dim..],
+                        query,
+                        &mut scores[block * KEY_BLOCK..],
+                        stride,
+                    );
                 }
                 query += 4;
             } else {
-                score_block::<S, T, 1, 1>(s, group, &keys[block * KEY_BLOCK * dim..], query, &mut scores[block * KEY_BLOCK..], stride);
+                score_block::<S, T, 1, 1>(
+                    s,
+                    group,
+                    &keys[block * KEY_BLOCK * dim..],
+                    query,
+                    &mut scores[block * KEY_BLOCK..],
+                    stride,
+                );
                 if pair {
                     let block = block + 1;
-                    score_block::<S, T, 1, 1>(s, group, &keys[block * KEY_BLOCK * dim..], query, &mut scores[block * KEY_BLOCK..], stride);
+                    score_block::<S, T, 1, 1>(
+                        s,
+                        group,
+                        &keys[block * KEY_BLOCK * dim..],
+                        query,
+                        &mut scores[block * KEY_BLOCK..],
+                        stride,
+                    );
                 }
                 query += 1;
             }
@@ -215,10 +265,26 @@ fn gather<S: Simd, T: Stored>(
         let mut query = 0;
         while query < queries {
             if queries - query >= 4 && S::REGISTERS >= 32 {
-                gather_run::<S, T, 4>(s, values, dim, &scores[query * stride + first..], stride, run, &mut out[query * dim..]);
+                gather_run::<S, T, 4>(
+                    s,
+                    values,
+                    dim,
+                    &scores[query * stride + first..],
+                    stride,
+                    run,
+                    &mut out[query * dim..],
+                );
                 query += 4;
             } else {
-                gather_run::<S, T, 1>(s, values, dim, &scores[query * stride + first..], stride, run, &mut out[query * dim..]);
+                gather_run::<S, T, 1>(
+                    s,
+                    values,
+                    dim,
+                    &scores[query * stride + first..],
+                    stride,
+                    run,
+                    &mut out[query * dim..],
+                );
                 query += 1;
             }
         }
@@ -229,7 +295,15 @@ fn gather<S: Simd, T: Stored>(
         let seen = query / group.heads;
         let values = &values[group.visible * dim..][..seen * dim];
         let scores = &scores[query * stride + group.visible..];
-        gather_run::<S, T, 1>(s, values, dim, scores, stride, seen, &mut out[query * dim..]);
+        gather_run::<S, T, 1>(
+            s,
+            values,
+            dim,
+            scores,
+            stride,
+            seen,
+            &mut out[query * dim..],
+        );
     }
 }
 

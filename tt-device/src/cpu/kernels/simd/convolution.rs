@@ -5,7 +5,12 @@ use super::{LANES, Simd};
 use crate::reference::convolution::TAPS;
 
 #[inline(always)]
-pub(in crate::cpu::kernels) fn conv_silu<S: Simd>(s: S, taps: [&[f32]; TAPS], rows: [&[f32]; TAPS], out: &mut [f32]) {
+pub(in crate::cpu::kernels) fn conv_silu<S: Simd>(
+    s: S,
+    taps: [&[f32]; TAPS],
+    rows: [&[f32]; TAPS],
+    out: &mut [f32],
+) {
     let len = out.len();
     let (out, out_tail) = out.as_chunks_mut::<LANES>();
     let whole = out.len() * LANES;
@@ -21,7 +26,11 @@ pub(in crate::cpu::kernels) fn conv_silu<S: Simd>(s: S, taps: [&[f32]; TAPS], ro
     if !out_tail.is_empty() {
         let mut y = s.splat(0.0);
         for j in 0..TAPS {
-            y = s.fma(s.load_part(&taps[j][whole..len]), s.load_part(&rows[j][whole..len]), y);
+            y = s.fma(
+                s.load_part(&taps[j][whole..len]),
+                s.load_part(&rows[j][whole..len]),
+                y,
+            );
         }
         s.store_part(silu(s, y), out_tail);
     }

@@ -27,7 +27,11 @@ pub(in crate::cpu::kernels) fn delta<S: Simd>(
     out: &mut [f32],
 ) {
     let (key_dim, width) = (head.key_dim, head.value_dim);
-    assert_eq!(state.len(), key_dim * width, "a state is [key_dim, value_dim]");
+    assert_eq!(
+        state.len(),
+        key_dim * width,
+        "a state is [key_dim, value_dim]"
+    );
     let mut column = 0;
     while column + 4 * LANES <= width {
         block::<S, 4, false>(s, head, before, state, out, column);

@@ -4,7 +4,10 @@
 //! only be made where it was detected, so that the operations are safe to call; the functions here
 //! are inlined into wrappers that enable the instruction set (`super::x86_64`).
 
-#![expect(clippy::needless_range_loop, reason = "registers are arrays that several of them are indexed in step")]
+#![expect(
+    clippy::needless_range_loop,
+    reason = "registers are arrays that several of them are indexed in step"
+)]
 
 pub(super) mod attention;
 pub(super) mod convolution;

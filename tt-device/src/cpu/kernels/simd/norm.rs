@@ -4,8 +4,17 @@ use super::{LANES, Simd};
 use crate::reference::math::rsqrt;
 
 #[inline(always)]
-pub(in crate::cpu::kernels) fn rms_norm<S: Simd>(s: S, x: &[f32], scale: &[f32], eps: f32, out: &mut [f32]) {
-    assert!(x.len() == scale.len() && x.len() == out.len(), "a norm takes rows of one length");
+pub(in crate::cpu::kernels) fn rms_norm<S: Simd>(
+    s: S,
+    x: &[f32],
+    scale: &[f32],
+    eps: f32,
+    out: &mut [f32],
+) {
+    assert!(
+        x.len() == scale.len() && x.len() == out.len(),
+        "a norm takes rows of one length"
+    );
     #[expect(clippy::cast_precision_loss, reason = "row widths are far below 2^24")]
     let r = rsqrt(sum_of_squares(s, x) / x.len() as f32 + eps);
     let r = s.splat(r);
@@ -22,7 +31,13 @@ pub(in crate::cpu::kernels) fn rms_norm<S: Simd>(s: S, x: &[f32], scale: &[f32],
 }
 
 #[inline(always)]
-pub(in crate::cpu::kernels) fn l2_norm<S: Simd>(s: S, x: &[f32], eps: f32, scale: f32, out: &mut [f32]) {
+pub(in crate::cpu::kernels) fn l2_norm<S: Simd>(
+    s: S,
+    x: &[f32],
+    eps: f32,
+    scale: f32,
+    out: &mut [f32],
+) {
     assert_eq!(x.len(), out.len(), "a norm takes rows of one length");
     let r = s.splat(rsqrt(sum_of_squares(s, x) + eps));
     let scale = s.splat(scale);

@@ -20,7 +20,9 @@ kernel_table!(Isa::Avx2, Avx2, "avx2,fma");
 const HALF: usize = LANES / 2;
 const UPPER_HALF: i32 = !0xffff;
 /// Signed bytes of the 16 codes of four bits, in the unit of seven-bit magnitudes.
-const NIBBLES: [i8; 16] = [0, 16, 32, 48, 64, 80, 96, 112, 0, -16, -32, -48, -64, -80, -96, -112];
+const NIBBLES: [i8; 16] = [
+    0, 16, 32, 48, 64, 80, 96, 112, 0, -16, -32, -48, -64, -80, -96, -112,
+];
 /// Signed bytes of the 4 codes of two bits in that unit, whatever the two bits above say.
 const PAIRS: [i8; 16] = [0, 64, 0, -64, 0, 64, 0, -64, 0, 64, 0, -64, 0, 64, 0, -64];
 /// Rows r, r + 2, r + 4 and r + 6 in one 128-bit lane, so that unpacking leaves rows in order.
@@ -58,33 +60,51 @@ impl Simd for Avx2 {
 
     #[inline(always)]
     fn add(self, a: Pair, b: Pair) -> Pair {
-        Pair(intrinsic!(_mm256_add_ps(a.0, b.0)), intrinsic!(_mm256_add_ps(a.1, b.1)))
+        Pair(
+            intrinsic!(_mm256_add_ps(a.0, b.0)),
+            intrinsic!(_mm256_add_ps(a.1, b.1)),
+        )
     }
 
     #[inline(always)]
     fn sub(self, a: Pair, b: Pair) -> Pair {
-        Pair(intrinsic!(_mm256_sub_ps(a.0, b.0)), intrinsic!(_mm256_sub_ps(a.1, b.1)))
+        Pair(
+            intrinsic!(_mm256_sub_ps(a.0, b.0)),
+            intrinsic!(_mm256_sub_ps(a.1, b.1)),
+        )
     }
 
     #[inline(always)]
     fn mul(self, a: Pair, b: Pair) -> Pair {
-        Pair(intrinsic!(_mm256_mul_ps(a.0, b.0)), intrinsic!(_mm256_mul_ps(a.1, b.1)))
+        Pair(
+            intrinsic!(_mm256_mul_ps(a.0, b.0)),
+            intrinsic!(_mm256_mul_ps(a.1, b.1)),
+        )
     }
 
     #[inline(always)]
     fn div(self, a: Pair, b: Pair) -> Pair {
-        Pair(intrinsic!(_mm256_div_ps(a.0, b.0)), intrinsic!(_mm256_div_ps(a.1, b.1)))
+        Pair(
+            intrinsic!(_mm256_div_ps(a.0, b.0)),
+            intrinsic!(_mm256_div_ps(a.1, b.1)),
+        )
     }
 
     #[inline(always)]
     fn fma(self, a: Pair, b: Pair, c: Pair) -> Pair {
-        Pair(intrinsic!(_mm256_fmadd_ps(a.0, b.0, c.0)), intrinsic!(_mm256_fmadd_ps(a.1, b.1, c.1)))
+        Pair(
+            intrinsic!(_mm256_fmadd_ps(a.0, b.0, c.0)),
+            intrinsic!(_mm256_fmadd_ps(a.1, b.1, c.1)),
+        )
     }
 
     #[inline(always)]
     fn neg(self, a: Pair) -> Pair {
         let sign = intrinsic!(_mm256_set1_ps(-0.0));
-        Pair(intrinsic!(_mm256_xor_ps(a.0, sign)), intrinsic!(_mm256_xor_ps(a.1, sign)))
+        Pair(
+            intrinsic!(_mm256_xor_ps(a.0, sign)),
+            intrinsic!(_mm256_xor_ps(a.1, sign)),
+        )
     }
 
     #[inline(always)]
@@ -95,7 +115,10 @@ impl Simd for Avx2 {
     #[inline(always)]
     fn abs(self, a: Pair) -> Pair {
         let sign = intrinsic!(_mm256_set1_ps(-0.0));
-        Pair(intrinsic!(_mm256_andnot_ps(sign, a.0)), intrinsic!(_mm256_andnot_ps(sign, a.1)))
+        Pair(
+            intrinsic!(_mm256_andnot_ps(sign, a.0)),
+            intrinsic!(_mm256_andnot_ps(sign, a.1)),
+        )
     }
 
     #[inline(always)]
@@ -168,7 +191,10 @@ impl Simd for Avx2 {
     #[inline(always)]
     fn f32_weights(self, x: &[u8; 64]) -> Pair {
         let (low, high) = halves::<_, 64, 32>(x);
-        Pair(intrinsic!(_mm256_loadu_ps(low.as_ptr().cast())), intrinsic!(_mm256_loadu_ps(high.as_ptr().cast())))
+        Pair(
+            intrinsic!(_mm256_loadu_ps(low.as_ptr().cast())),
+            intrinsic!(_mm256_loadu_ps(high.as_ptr().cast())),
+        )
     }
 
     #[inline(always)]
@@ -185,7 +211,10 @@ impl Simd for Avx2 {
             let magnitude = intrinsic!(_mm256_and_si256(codes, _mm256_set1_epi8(0x7f)));
             // Never zero, so that a sign keeps or negates and never clears.
             let sign = intrinsic!(_mm256_or_si256(codes, _mm256_set1_epi8(1)));
-            self.store_bytes(intrinsic!(_mm256_sign_epi8(magnitude, sign)), to.as_flattened_mut());
+            self.store_bytes(
+                intrinsic!(_mm256_sign_epi8(magnitude, sign)),
+                to.as_flattened_mut(),
+            );
         }
     }
 
@@ -194,11 +223,19 @@ impl Simd for Avx2 {
         let (low, high) = halves::<_, 64, 32>(codes);
         for (codes, to) in [low, high].into_iter().zip(to.chunks_exact_mut(4)) {
             // Rows r and r + 2 in one 128-bit lane, so that unpacking leaves rows in order.
-            let codes = intrinsic!(_mm256_permute4x64_epi64::<0b11_01_10_00>(self.load_bytes(codes)));
+            let codes = intrinsic!(_mm256_permute4x64_epi64::<0b11_01_10_00>(
+                self.load_bytes(codes)
+            ));
             let even = self.look_up(codes, &NIBBLES);
             let odd = self.look_up(intrinsic!(_mm256_srli_epi16::<4>(codes)), &NIBBLES);
-            self.store_bytes(intrinsic!(_mm256_unpacklo_epi8(even, odd)), to[..2].as_flattened_mut());
-            self.store_bytes(intrinsic!(_mm256_unpackhi_epi8(even, odd)), to[2..].as_flattened_mut());
+            self.store_bytes(
+                intrinsic!(_mm256_unpacklo_epi8(even, odd)),
+                to[..2].as_flattened_mut(),
+            );
+            self.store_bytes(
+                intrinsic!(_mm256_unpackhi_epi8(even, odd)),
+                to[2..].as_flattened_mut(),
+            );
         }
     }
 
@@ -214,12 +251,24 @@ impl Simd for Avx2 {
             let fourth = self.look_up(intrinsic!(_mm256_srli_epi16::<6>(codes)), &PAIRS);
             let left = intrinsic!(_mm256_unpacklo_epi8(first, second));
             let right = intrinsic!(_mm256_unpacklo_epi8(third, fourth));
-            self.store_bytes(intrinsic!(_mm256_unpacklo_epi16(left, right)), to[..2].as_flattened_mut());
-            self.store_bytes(intrinsic!(_mm256_unpackhi_epi16(left, right)), to[2..4].as_flattened_mut());
+            self.store_bytes(
+                intrinsic!(_mm256_unpacklo_epi16(left, right)),
+                to[..2].as_flattened_mut(),
+            );
+            self.store_bytes(
+                intrinsic!(_mm256_unpackhi_epi16(left, right)),
+                to[2..4].as_flattened_mut(),
+            );
             let left = intrinsic!(_mm256_unpackhi_epi8(first, second));
             let right = intrinsic!(_mm256_unpackhi_epi8(third, fourth));
-            self.store_bytes(intrinsic!(_mm256_unpacklo_epi16(left, right)), to[4..6].as_flattened_mut());
-            self.store_bytes(intrinsic!(_mm256_unpackhi_epi16(left, right)), to[6..].as_flattened_mut());
+            self.store_bytes(
+                intrinsic!(_mm256_unpacklo_epi16(left, right)),
+                to[4..6].as_flattened_mut(),
+            );
+            self.store_bytes(
+                intrinsic!(_mm256_unpackhi_epi16(left, right)),
+                to[6..].as_flattened_mut(),
+            );
         }
     }
 
@@ -269,7 +318,9 @@ impl Avx2 {
     fn flush(self, w: __m256) -> __m256 {
         let sign = intrinsic!(_mm256_set1_ps(-0.0));
         let magnitude = intrinsic!(_mm256_andnot_ps(sign, w));
-        let least = intrinsic!(_mm256_set1_ps(f32::from_bits(u32::from(WEIGHT_EXPONENT_MIN) << 23)));
+        let least = intrinsic!(_mm256_set1_ps(f32::from_bits(
+            u32::from(WEIGHT_EXPONENT_MIN) << 23
+        )));
         let below = intrinsic!(_mm256_cmp_ps::<_CMP_LT_OQ>(magnitude, least));
         intrinsic!(_mm256_andnot_ps(below, w))
     }
@@ -332,5 +383,8 @@ impl Avx2 {
 fn halves<T, const N: usize, const H: usize>(x: &[T; N]) -> (&[T; H], &[T; H]) {
     const { assert!(N == 2 * H) };
     let (low, high) = x.split_at(H);
-    (low.first_chunk().expect("half of the array"), high.first_chunk().expect("half of the array"))
+    (
+        low.first_chunk().expect("half of the array"),
+        high.first_chunk().expect("half of the array"),
+    )
 }

@@ -11,11 +11,17 @@ use crate::numerics::{WEIGHT_EXPONENT_MAX, WEIGHT_EXPONENT_MIN};
 #[derive(Clone, Copy)]
 pub(super) struct Avx512(());
 
-kernel_table!(Isa::Avx512, Avx512, "avx2,fma,avx512f,avx512bw,avx512dq,avx512vl");
+kernel_table!(
+    Isa::Avx512,
+    Avx512,
+    "avx2,fma,avx512f,avx512bw,avx512dq,avx512vl"
+);
 
 const UPPER_HALF: i32 = !0xffff;
 /// Signed bytes of the 16 codes of four bits, in the unit of seven-bit magnitudes.
-const NIBBLES: [i8; 16] = [0, 16, 32, 48, 64, 80, 96, 112, 0, -16, -32, -48, -64, -80, -96, -112];
+const NIBBLES: [i8; 16] = [
+    0, 16, 32, 48, 64, 80, 96, 112, 0, -16, -32, -48, -64, -80, -96, -112,
+];
 /// Signed bytes of the 4 codes of two bits in that unit, whatever the two bits above say.
 const PAIRS: [i8; 16] = [0, 64, 0, -64, 0, 64, 0, -64, 0, 64, 0, -64, 0, 64, 0, -64];
 /// Rows r and r + 4 in one 128-bit lane, so that unpacking leaves rows in order.
@@ -186,8 +192,14 @@ impl Simd for Avx512 {
         let even = self.look_up(codes, &NIBBLES);
         let odd = self.look_up(intrinsic!(_mm512_srli_epi16::<4>(codes)), &NIBBLES);
         let (low, high) = to.split_at_mut(4);
-        self.store_bytes(intrinsic!(_mm512_unpacklo_epi8(even, odd)), low.as_flattened_mut());
-        self.store_bytes(intrinsic!(_mm512_unpackhi_epi8(even, odd)), high.as_flattened_mut());
+        self.store_bytes(
+            intrinsic!(_mm512_unpacklo_epi8(even, odd)),
+            low.as_flattened_mut(),
+        );
+        self.store_bytes(
+            intrinsic!(_mm512_unpackhi_epi8(even, odd)),
+            high.as_flattened_mut(),
+        );
     }
 
     #[inline(always)]
@@ -200,12 +212,24 @@ impl Simd for Avx512 {
         let fourth = self.look_up(intrinsic!(_mm512_srli_epi16::<6>(codes)), &PAIRS);
         let left = intrinsic!(_mm512_unpacklo_epi8(first, second));
         let right = intrinsic!(_mm512_unpacklo_epi8(third, fourth));
-        self.store_bytes(intrinsic!(_mm512_unpacklo_epi16(left, right)), to[..4].as_flattened_mut());
-        self.store_bytes(intrinsic!(_mm512_unpackhi_epi16(left, right)), to[4..8].as_flattened_mut());
+        self.store_bytes(
+            intrinsic!(_mm512_unpacklo_epi16(left, right)),
+            to[..4].as_flattened_mut(),
+        );
+        self.store_bytes(
+            intrinsic!(_mm512_unpackhi_epi16(left, right)),
+            to[4..8].as_flattened_mut(),
+        );
         let left = intrinsic!(_mm512_unpackhi_epi8(first, second));
         let right = intrinsic!(_mm512_unpackhi_epi8(third, fourth));
-        self.store_bytes(intrinsic!(_mm512_unpacklo_epi16(left, right)), to[8..12].as_flattened_mut());
-        self.store_bytes(intrinsic!(_mm512_unpackhi_epi16(left, right)), to[12..].as_flattened_mut());
+        self.store_bytes(
+            intrinsic!(_mm512_unpacklo_epi16(left, right)),
+            to[8..12].as_flattened_mut(),
+        );
+        self.store_bytes(
+            intrinsic!(_mm512_unpackhi_epi16(left, right)),
+            to[12..].as_flattened_mut(),
+        );
     }
 
     #[inline(always)]

@@ -11,5 +11,7 @@ mod avx512;
 
 pub(super) static AVX2: super::Kernels = avx2::KERNELS;
 pub(super) static AVX512: super::Kernels = avx512::KERNELS;
-pub(super) static AVX512_BF16: super::Kernels =
-    super::Kernels { isa: crate::cpu::isa::Isa::Avx512Bf16, ..avx512::KERNELS };
+pub(super) static AVX512_BF16: super::Kernels = super::Kernels {
+    isa: crate::cpu::isa::Isa::Avx512Bf16,
+    ..avx512::KERNELS
+};

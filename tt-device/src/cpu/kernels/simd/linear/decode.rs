@@ -47,19 +47,34 @@ pub(super) fn decode<S: Simd, T: Tile>(s: S, part: &LinearPart<'_>, out: &mut [&
             let mut rest = rest.chunks_exact_mut(part.width);
             let mut all = out.iter_mut().map(|out| &mut **out).chain(&mut rest);
             if rows <= 4 {
-                pass::<S, T, 2, 4>(s, part, std::array::from_fn(|_| all.next().expect("four rows")));
+                pass::<S, T, 2, 4>(
+                    s,
+                    part,
+                    std::array::from_fn(|_| all.next().expect("four rows")),
+                );
             } else {
-                pass::<S, T, 1, 8>(s, part, std::array::from_fn(|_| all.next().expect("eight rows")));
+                pass::<S, T, 1, 8>(
+                    s,
+                    part,
+                    std::array::from_fn(|_| all.next().expect("eight rows")),
+                );
             }
         }
     }
 }
 
 #[inline(always)]
-fn pass<S: Simd, T: Tile, const C: usize, const R: usize>(s: S, part: &LinearPart<'_>, out: [&mut [f32]; R]) {
+fn pass<S: Simd, T: Tile, const C: usize, const R: usize>(
+    s: S,
+    part: &LinearPart<'_>,
+    out: [&mut [f32]; R],
+) {
     let tiles: &[T] = bytemuck::cast_slice(part.tiles);
     let columns = part.shape.tile_columns();
-    let mut work = Work { spread: [[[0; LANES]; FACE_ROWS]; TILES], xs: [[[0.0; FACE_ROWS]; TILES]; ROWS] };
+    let mut work = Work {
+        spread: [[[0; LANES]; FACE_ROWS]; TILES],
+        xs: [[[0.0; FACE_ROWS]; TILES]; ROWS],
+    };
     let mut acc = out.map(|out| out.as_chunks_mut().0);
     for acc in &mut acc {
         acc.fill([0.0; TILE]);
@@ -71,7 +86,12 @@ fn pass<S: Simd, T: Tile, const C: usize, const R: usize>(s: S, part: &LinearPar
             *x = &block[r.min(block.len() - 1)].as_chunks().0[k % (BLOCK / TILE)];
         }
         let tiles = &line[part.first_tile_column..][..part.width / TILE];
-        s.enter(Line::<T, C, R> { tiles, x, acc: &mut acc, work: &mut work });
+        s.enter(Line::<T, C, R> {
+            tiles,
+            x,
+            acc: &mut acc,
+            work: &mut work,
+        });
     }
 }
 
@@ -92,7 +112,14 @@ impl<T: Tile, const C: usize, const R: usize> Kernel for Line<'_, '_, T, C, R> {
         }
         let done = groups.len() * C;
         for (i, tile) in rest.iter().enumerate() {
-            step(s, std::array::from_ref(tile), self.x, self.acc, done + i, self.work);
+            step(
+                s,
+                std::array::from_ref(tile),
+                self.x,
+                self.acc,
+                done + i,
+                self.work,
+            );
         }
     }
 }
@@ -136,7 +163,8 @@ fn step<S: Simd, T: Tile, const C: usize, const R: usize>(
                         let row = first + side * LANES + 2 * pair + odd;
                         let w = tiles[c].row(s, &work.spread[c], row);
                         for r in 0..R {
-                            sums[r][c][side] = s.fma(s.splat(work.xs[r][c][row]), w, sums[r][c][side]);
+                            sums[r][c][side] =
+                                s.fma(s.splat(work.xs[r][c][row]), w, sums[r][c][side]);
                         }
                     }
                 }

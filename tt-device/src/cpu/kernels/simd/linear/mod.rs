@@ -15,7 +15,11 @@ use crate::cpu::kernels::LinearPart;
 use crate::weight::{TILE, WeightFormat};
 
 #[inline(always)]
-pub(in crate::cpu::kernels) fn linear<S: Simd>(s: S, part: &LinearPart<'_>, out: &mut [&mut [f32]]) {
+pub(in crate::cpu::kernels) fn linear<S: Simd>(
+    s: S,
+    part: &LinearPart<'_>,
+    out: &mut [&mut [f32]],
+) {
     let width = part.width.next_multiple_of(TILE);
     if width == part.width {
         whole(s, part, out);
@@ -37,8 +41,12 @@ pub(in crate::cpu::kernels) fn linear<S: Simd>(s: S, part: &LinearPart<'_>, out:
 fn whole<S: Simd>(s: S, part: &LinearPart<'_>, out: &mut [&mut [f32]]) {
     let few = part.x.rows <= decode::ROWS && part.contract == Contract::Host1;
     match part.format {
-        WeightFormat::Block(BlockFormat::Bfp8) if few => decode::decode::<S, Bfp8Tile>(s, part, out),
-        WeightFormat::Block(BlockFormat::Bfp4) if few => decode::decode::<S, Bfp4Tile>(s, part, out),
+        WeightFormat::Block(BlockFormat::Bfp8) if few => {
+            decode::decode::<S, Bfp8Tile>(s, part, out);
+        }
+        WeightFormat::Block(BlockFormat::Bfp4) if few => {
+            decode::decode::<S, Bfp4Tile>(s, part, out);
+        }
         WeightFormat::Block(BlockFormat::Bfp8) => panel::multiply::<S, Bfp8Tile>(s, part, out),
         WeightFormat::Block(BlockFormat::Bfp4) => panel::multiply::<S, Bfp4Tile>(s, part, out),
         WeightFormat::Block(BlockFormat::Bfp2) => panel::multiply::<S, Bfp2Tile>(s, part, out),

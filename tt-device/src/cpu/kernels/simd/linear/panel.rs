@@ -37,7 +37,9 @@ pub(super) fn multiply<S: Simd, T: Tile>(s: S, part: &LinearPart<'_>, out: &mut 
     for out in out.iter_mut() {
         out.fill(0.0);
     }
-    let held = (HELD / (out.len() * TILE * size_of::<f32>())).next_multiple_of(TILES).max(TILES);
+    let held = (HELD / (out.len() * TILE * size_of::<f32>()))
+        .next_multiple_of(TILES)
+        .max(TILES);
     let last = part.width / TILE;
     for first in (0..last).step_by(held) {
         let end = last.min(first + held);
@@ -47,15 +49,38 @@ pub(super) fn multiply<S: Simd, T: Tile>(s: S, part: &LinearPart<'_>, out: &mut 
                 let wide = TILES.min(end - column);
                 let group = if S::REGISTERS < 32 { 1 } else { wide * 2 };
                 let tiles = &tiles[k * columns + part.first_tile_column + column..];
-                s.enter(Expand { tiles, columns, deep, wide, group, spread: &mut spread, panel: &mut panel });
+                s.enter(Expand {
+                    tiles,
+                    columns,
+                    deep,
+                    wide,
+                    group,
+                    spread: &mut spread,
+                    panel: &mut panel,
+                });
                 for vector in (0..wide * 2).step_by(group) {
                     let panel = &panel.0[vector * BLOCK..][..group * deep * TILE];
                     let from = (column * 2 + vector) * LANES;
                     let x = part.x.block(block);
                     match group {
-                        1 => s.enter(Multiply::<1> { x, panel: panel.as_chunks().0, out, from }),
-                        2 => s.enter(Multiply::<2> { x, panel: panel.as_chunks().0, out, from }),
-                        _ => s.enter(Multiply::<VECTORS> { x, panel: panel.as_chunks().0, out, from }),
+                        1 => s.enter(Multiply::<1> {
+                            x,
+                            panel: panel.as_chunks().0,
+                            out,
+                            from,
+                        }),
+                        2 => s.enter(Multiply::<2> {
+                            x,
+                            panel: panel.as_chunks().0,
+                            out,
+                            from,
+                        }),
+                        _ => s.enter(Multiply::<VECTORS> {
+                            x,
+                            panel: panel.as_chunks().0,
+                            out,
+                            from,
+                        }),
                     }
                 }
             }
@@ -86,7 +111,8 @@ impl<T: Tile> Kernel for Expand<'_, T> {
                 for face in 0..4 {
                     let vector = wide * 2 + face % 2;
                     let k = deep * TILE + face / 2 * FACE;
-                    let to = &mut self.panel.0[(vector / group * BLOCK + k) * group + vector % group..];
+                    let to =
+                        &mut self.panel.0[(vector / group * BLOCK + k) * group + vector % group..];
                     let mut units = [0.0; LANES];
                     s.store(tile.units(s, face), &mut units);
                     for (row, (to, unit)) in to.iter_mut().step_by(group).zip(units).enumerate() {
