@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use native_manifest::testing::write_package;
 use native_manifest::{Finding, FindingKind, ManifestError, Report, Snapshot, VerifyOptions};
@@ -15,7 +16,11 @@ pub(crate) struct Package {
 impl Package {
     pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        write_package(&folder.path().join("package")).unwrap();
+        for (path, bytes) in files() {
+            let path = folder.path().join("package").join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, bytes).unwrap();
+        }
         Self { folder }
     }
 
@@ -76,4 +81,32 @@ pub(crate) fn strict() -> VerifyOptions {
         refuse_links_out: true,
         known: None,
     }
+}
+
+/// The files of the package. They are written once by the writer, which waits for the disk, and copied from then on.
+fn files() -> &'static [(PathBuf, Vec<u8>)] {
+    static FILES: OnceLock<Vec<(PathBuf, Vec<u8>)>> = OnceLock::new();
+    FILES.get_or_init(|| {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("package");
+        write_package(&root).unwrap();
+        let mut files = Vec::new();
+        let mut folders = vec![root.clone()];
+        while let Some(folder) = folders.pop() {
+            for path in fs::read_dir(folder)
+                .unwrap()
+                .map(|entry| entry.unwrap().path())
+            {
+                if path.is_dir() {
+                    folders.push(path);
+                } else {
+                    files.push((
+                        path.strip_prefix(&root).unwrap().to_owned(),
+                        fs::read(&path).unwrap(),
+                    ));
+                }
+            }
+        }
+        files
+    })
 }
