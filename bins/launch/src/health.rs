@@ -47,13 +47,9 @@ pub(crate) async fn until_ready(port: u16, patience: Duration) -> Result<Duratio
 }
 
 async fn look(client: &Client, port: u16) -> Health {
-    let answer = match client
-        .get(format!("http://127.0.0.1:{port}/health"))
-        .send()
-        .await
-    {
-        Ok(answer) => answer,
-        Err(_) => return Health::NotYet("no answer yet".to_owned()),
+    let asked = client.get(format!("http://127.0.0.1:{port}/health"));
+    let Ok(answer) = asked.send().await else {
+        return Health::NotYet("no answer yet".to_owned());
     };
     let status = answer.status();
     if status.is_success() {
