@@ -13,9 +13,10 @@ mod common;
 
 use std::collections::BTreeMap;
 
-use common::{load, testdata};
+use common::{demo_package, load, testdata};
 use mtp_spec::{TokenId, TokenLogprobs};
 use qwen35_model::Model;
+use qwen35_model::package::{CpuOptions, load_model};
 use qwen35_model::text::Tokenizer;
 use qwen35_model::trunk::Workspace;
 use tt_device::{Contract, Cpu};
@@ -112,4 +113,16 @@ fn perplexity_of_the_original_weights_is_that_of_transformers() {
             "{contract}: {perplexity}"
         );
     }
+}
+
+/// What the mixed BFP4/BFP8 package loses against the weights it was made from; `docs/numerics.md` quotes it.
+#[test]
+fn the_demo_package_stays_near_the_original_weights() {
+    let model = load_model(&demo_package(), CpuOptions::default()).unwrap();
+    let mut work = Workspace::new(&model, WINDOW).unwrap();
+    let (sum, count) = nll(&model, &mut work, &windows());
+    let perplexity = (sum / count as f64).exp();
+    println!("demo package under host/1: perplexity {perplexity:.4} over {count} tokens (original {REFERENCE:.4})");
+    assert_eq!(count, 101_903);
+    assert!(perplexity > REFERENCE * 0.99 && perplexity < REFERENCE * 1.05, "{perplexity}");
 }

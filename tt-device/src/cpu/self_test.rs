@@ -380,7 +380,7 @@ mod tests {
                 }
             }),
             ("argmax", |k| {
-                k.argmax = |row| row.iter().rposition(|x| *x == 9.0).unwrap_or(0)
+                k.argmax = |row| row.iter().rposition(|x| *x == 9.0).unwrap_or(0);
             }),
         ];
         for (kernel, spoil) in wrong {

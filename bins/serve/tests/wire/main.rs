@@ -1,5 +1,11 @@
 //! What goes over the wire, against an engine that plays a script.
 
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::needless_pass_by_value,
+    reason = "the numbers of a test are small, and its helpers take values as they are written"
+)]
 #![expect(
     clippy::unwrap_used,
     reason = "a test that cannot go on says where by its panic"

@@ -117,7 +117,8 @@ async fn send(client: &Client, number: usize) {
             acceptable(client.post(chat, &body).await.status.as_u16());
         }
         _ => {
-            let body = json!({"input": text, "max_output_tokens": 24, "stream": number % 2 == 0});
+            let body =
+                json!({"input": text, "max_output_tokens": 24, "stream": number.is_multiple_of(2)});
             acceptable(client.post("/v1/responses", &body).await.status.as_u16());
         }
     }
