@@ -122,7 +122,12 @@ fn the_demo_package_stays_near_the_original_weights() {
     let mut work = Workspace::new(&model, WINDOW).unwrap();
     let (sum, count) = nll(&model, &mut work, &windows());
     let perplexity = (sum / count as f64).exp();
-    println!("demo package under host/1: perplexity {perplexity:.4} over {count} tokens (original {REFERENCE:.4})");
+    println!(
+        "demo package under host/1: perplexity {perplexity:.4} over {count} tokens (original {REFERENCE:.4})"
+    );
     assert_eq!(count, 101_903);
-    assert!(perplexity > REFERENCE * 0.99 && perplexity < REFERENCE * 1.05, "{perplexity}");
+    assert!(
+        perplexity > REFERENCE * 0.99 && perplexity < REFERENCE * 1.05,
+        "{perplexity}"
+    );
 }
