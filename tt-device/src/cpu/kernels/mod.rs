@@ -140,3 +140,12 @@ pub(crate) fn table(isa: Isa) -> &'static Kernels {
         _ => &scalar::KERNELS,
     }
 }
+
+/// Whether the dot products of [`Isa::Avx512Bf16`], where that is present, are quicker than the fused
+/// multiply-adds of [`Isa::Avx512`].
+pub(crate) fn prefers_dot() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return Isa::Avx512Bf16.is_present() && x86_64::prefers_dot();
+    #[cfg(not(target_arch = "x86_64"))]
+    return false;
+}

@@ -32,6 +32,10 @@ pub(in crate::cpu::kernels) trait Simd: Copy {
     /// do not grow into one another.
     fn enter<K: Kernel>(self, kernel: K);
 
+    /// Asks for the cache lines that lie `near` and `far` bytes past `from`, if they are there: the first
+    /// into the first-level cache, the second into the second-level one.
+    fn prefetch(self, from: &[u8; 64], near: usize, far: usize);
+
     fn splat(self, x: f32) -> Self::V;
     fn load(self, x: &[f32; LANES]) -> Self::V;
     fn store(self, x: Self::V, to: &mut [f32; LANES]);

@@ -40,6 +40,14 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
+    fn prefetch(self, from: &[u8; 64], near: usize, far: usize) {
+        let near = from.as_ptr().wrapping_add(near).cast();
+        intrinsic!(_mm_prefetch::<_MM_HINT_T0>(near));
+        let far = from.as_ptr().wrapping_add(far).cast();
+        intrinsic!(_mm_prefetch::<_MM_HINT_T1>(far));
+    }
+
+    #[inline(always)]
     fn splat(self, x: f32) -> Pair {
         let x = intrinsic!(_mm256_set1_ps(x));
         Pair(x, x)

@@ -8,10 +8,9 @@
 mod table;
 mod avx2;
 mod avx512;
+mod avx512_bf16;
 
 pub(super) static AVX2: super::Kernels = avx2::KERNELS;
 pub(super) static AVX512: super::Kernels = avx512::KERNELS;
-pub(super) static AVX512_BF16: super::Kernels = super::Kernels {
-    isa: crate::cpu::isa::Isa::Avx512Bf16,
-    ..avx512::KERNELS
-};
+pub(super) static AVX512_BF16: super::Kernels = avx512_bf16::KERNELS;
+pub(super) use avx512_bf16::prefers_dot;

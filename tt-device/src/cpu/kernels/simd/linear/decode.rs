@@ -11,7 +11,7 @@
 //! ```
 //!
 //! The exponent goes into the activation, which is exact for rounded activations by the bounds of
-//! [`crate::numerics`]. What was tried and lost is in `linear.md`.
+//! [`crate::numerics`]. What was tried and lost is in `kernels/linear.md`.
 
 use super::super::tile::{FACE_ROWS, Spread, Tile};
 use super::super::{Kernel, LANES, Simd};
@@ -21,7 +21,7 @@ use crate::weight::TILE;
 /// Most rows that share a pass.
 pub(super) const ROWS: usize = 8;
 /// Most tiles of a step.
-const TILES: usize = 4;
+const TILES: usize = 2;
 
 /// What a step works in.
 #[repr(align(64))]
@@ -36,8 +36,8 @@ struct Work {
 #[inline(always)]
 pub(super) fn decode<S: Simd, T: Tile>(s: S, part: &LinearPart<'_>, out: &mut [&mut [f32]]) {
     match out {
-        [out] => pass::<S, T, 4, 1>(s, part, [out]),
-        [a, b] => pass::<S, T, 4, 2>(s, part, [a, b]),
+        [out] => pass::<S, T, 2, 1>(s, part, [out]),
+        [a, b] => pass::<S, T, 2, 2>(s, part, [a, b]),
         [a, b, c, d] => pass::<S, T, 2, 4>(s, part, [a, b, c, d]),
         [a, b, c, d, e, f, g, h] => pass::<S, T, 1, 8>(s, part, [a, b, c, d, e, f, g, h]),
         _ => {
