@@ -33,6 +33,7 @@ request_fields! {
         #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
         pub chat_template_kwargs: Option<Map<String, Value>>,
         /// `none` switches thinking off, any other effort on, unless the template's variables say so themselves.
+        #[cfg_attr(feature = "openapi", schema(pattern = "^(none|minimal|low|medium|high|xhigh|max)$"))]
         pub reasoning_effort: Option<String>,
         /// The same as in `chat_template_kwargs`, which wins.
         pub enable_thinking: Option<bool>,
@@ -390,8 +391,45 @@ pub struct FunctionSchema {
 pub enum ToolChoiceSchema {
     /// A word.
     #[schema(title = "word")]
-    Word(String),
-    /// `{"type": "function", "function": {"name": ..}}`.
+    Word(ToolChoiceWord),
+    /// One function.
     #[schema(title = "named")]
-    Named(Value),
+    Named(NamedToolSchema),
+}
+
+/// `none`, `auto` or `required`.
+#[cfg(feature = "openapi")]
+#[derive(Debug, utoipa::ToSchema)]
+#[schema(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum ToolChoiceWord {
+    /// No call.
+    None,
+    /// The model decides.
+    Auto,
+    /// At least one call.
+    Required,
+}
+
+/// `{"type": "function", "function": {"name": ..}}`.
+#[cfg(feature = "openapi")]
+#[derive(Debug, utoipa::ToSchema)]
+#[schema(as = NamedTool)]
+#[non_exhaustive]
+pub struct NamedToolSchema {
+    /// `function`.
+    #[schema(rename = "type", pattern = "^function$")]
+    pub kind: String,
+    /// The function.
+    pub function: FunctionNameSchema,
+}
+
+/// A function by its name.
+#[cfg(feature = "openapi")]
+#[derive(Debug, utoipa::ToSchema)]
+#[schema(as = FunctionName)]
+#[non_exhaustive]
+pub struct FunctionNameSchema {
+    /// Its name.
+    pub name: String,
 }

@@ -46,7 +46,7 @@ request_fields! {
         pub seed: Option<i64>,
         /// How many answers to give.
         #[serde(deserialize_with = "whole")]
-        #[cfg_attr(feature = "openapi", schema(minimum = 1))]
+        #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 128))]
         pub n: Option<usize>,
         /// Most tokens of an answer.
         #[serde(deserialize_with = "whole")]
@@ -123,6 +123,10 @@ pub struct StreamOptions {
 pub struct ResponseFormat {
     /// `text`, `json_object`, `json_schema`, `regex` or `grammar`.
     #[serde(rename = "type")]
+    #[cfg_attr(
+        feature = "openapi",
+        schema(pattern = "^(text|json_object|json_schema|regex|grammar)$")
+    )]
     pub kind: String,
     /// With `json_schema`: the schema and its name.
     #[serde(default)]

@@ -48,6 +48,7 @@ request_fields! {
         #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
         pub metadata: Option<serde_json::Map<String, Value>>,
         /// `auto` cuts the beginning of a prompt that is too long, `disabled` refuses it.
+        #[cfg_attr(feature = "openapi", schema(pattern = "^(auto|disabled)$"))]
         pub truncation: Option<String>,
         /// Further things to tell. This server has none of them.
         pub include: Option<Vec<String>>,
@@ -73,6 +74,10 @@ pub struct TextOptions {
 #[non_exhaustive]
 pub struct ReasoningOptions {
     /// `none` switches thinking off, any other effort on.
+    #[cfg_attr(
+        feature = "openapi",
+        schema(pattern = "^(none|minimal|low|medium|high|xhigh|max)$")
+    )]
     pub effort: Option<String>,
     /// Ignored: the reasoning is told as it is.
     pub summary: Option<String>,
@@ -294,7 +299,23 @@ pub enum InputSchema {
     Text(String),
     /// Items.
     #[schema(title = "items")]
-    Items(Vec<Value>),
+    Items(Vec<InputItemSchema>),
+}
+
+/// A message of an input.
+#[cfg(feature = "openapi")]
+#[derive(Debug, utoipa::ToSchema)]
+#[schema(as = ResponseInputItem)]
+#[non_exhaustive]
+pub struct InputItemSchema {
+    /// `message`; calls, their outputs and reasoning are items of other types.
+    #[schema(rename = "type", pattern = "^message$")]
+    pub kind: Option<String>,
+    /// Who speaks.
+    #[schema(pattern = "^(system|developer|user|assistant)$")]
+    pub role: String,
+    /// Text, or a list of text parts.
+    pub content: super::chat::ContentSchema,
 }
 
 /// A function that the model may call.

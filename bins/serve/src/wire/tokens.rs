@@ -48,6 +48,7 @@ pub struct Tokenized {
     /// Prompt and answer together, in tokens.
     pub max_model_len: usize,
     /// The ids; with `with_pieces` together with their texts.
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<serde_json::Value>))]
     pub tokens: TokenList,
     /// The texts, if asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -56,7 +57,6 @@ pub struct Tokenized {
 
 /// Ids, or ids with texts.
 #[derive(Clone, Debug, Serialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(untagged)]
 #[non_exhaustive]
 pub enum TokenList {
@@ -68,7 +68,6 @@ pub enum TokenList {
 
 /// A token with its text.
 #[derive(Clone, Debug, Serialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct TokenPiece {
     /// Its id.
     pub id: u32,
@@ -78,7 +77,6 @@ pub struct TokenPiece {
 
 /// A token's text or bytes.
 #[derive(Clone, Debug, Serialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(untagged)]
 #[non_exhaustive]
 pub enum Piece {
