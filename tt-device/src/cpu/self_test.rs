@@ -223,13 +223,14 @@ fn delta(kernels: &Kernels) -> Vec<f32> {
         value_dim,
     };
     let before = noise(4, key_dim * value_dim);
-    let (mut in_place, mut apart) = (before.clone(), vec![0.0; before.len()]);
+    let (mut in_place, mut lanes) = (before.clone(), [(); 4].map(|()| before.clone()));
     let mut out = vec![0.0; 2 * rows * value_dim];
     let (first, second) = out.split_at_mut(rows * value_dim);
-    (kernels.delta)(&head, None, &mut in_place, first);
-    (kernels.delta)(&head, Some(&before), &mut apart, second);
+    (kernels.delta)(&head, &mut [&mut in_place], first);
+    let mut views = lanes.each_mut().map(Vec::as_mut_slice);
+    (kernels.delta)(&head, &mut views, second);
     out.extend(in_place);
-    out.extend(apart);
+    out.extend(lanes.concat());
     out
 }
 
@@ -383,9 +384,9 @@ mod tests {
                 }
             }),
             ("delta", |k| {
-                k.delta = |head, before, state, out| {
-                    (scalar().delta)(head, before, state, out);
-                    flip(state);
+                k.delta = |head, lanes, out| {
+                    (scalar().delta)(head, lanes, out);
+                    flip(lanes.last_mut().unwrap());
                 }
             }),
             ("attend", |k| {

@@ -93,8 +93,9 @@ impl<'a> AttendGroup<'a> {
 
 /// Four rows of the same channels.
 pub(crate) type FourRows<'a> = [&'a [f32]; 4];
-/// Head, state before the first row where that is not `state` itself, state, out `[rows, value_dim]`.
-pub(crate) type DeltaKernel = fn(&DeltaHead<'_>, Option<&[f32]>, &mut [f32], &mut [f32]);
+/// Head, lanes, out `[rows, value_dim]`. One lane is the state, updated in place; else there is one
+/// more than rows, and row r takes the state from lane r to lane r + 1.
+pub(crate) type DeltaKernel = fn(&DeltaHead<'_>, &mut [&mut [f32]], &mut [f32]);
 
 /// The functions of one instruction set.
 #[derive(Debug)]

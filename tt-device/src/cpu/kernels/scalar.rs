@@ -46,19 +46,23 @@ fn round(x: &[f32], out: &mut [f32]) {
     }
 }
 
-fn delta_head(head: &DeltaHead<'_>, before: Option<&[f32]>, state: &mut [f32], out: &mut [f32]) {
-    if let Some(before) = before {
-        state.copy_from_slice(before);
-    }
+fn delta_head(head: &DeltaHead<'_>, lanes: &mut [&mut [f32]], out: &mut [f32]) {
     for (r, out) in out.chunks_exact_mut(head.value_dim).enumerate() {
-        let at = r * head.key_dim;
+        let at = if lanes.len() == 1 {
+            0
+        } else {
+            let (from, to) = lanes.split_at_mut(r + 1);
+            to[0].copy_from_slice(from[r]);
+            r + 1
+        };
+        let keys = r * head.key_dim..(r + 1) * head.key_dim;
         delta::delta_step(
-            &head.q[at..at + head.key_dim],
-            &head.k[at..at + head.key_dim],
+            &head.q[keys.clone()],
+            &head.k[keys],
             &head.v[r * head.v_stride..][..head.value_dim],
             head.decay[r],
             head.beta[r],
-            state,
+            lanes[at],
             out,
         );
     }

@@ -125,7 +125,7 @@ impl Heads<'_> {
                     .zip(out.chunks_exact_mut(head_out));
                 for (i, (state, out)) in heads.enumerate() {
                     self.with_head(&q, &k, key_head * group + i, |head| {
-                        (self.kernels.delta)(&head, None, state, out);
+                        (self.kernels.delta)(&head, &mut [state], out);
                     });
                 }
             });
@@ -133,6 +133,10 @@ impl Heads<'_> {
 
     /// Row i of each head from lane `active + i` into lane `active + i + 1`.
     fn fan(&self, recurrent: &mut [f32], active: usize, lanes: usize, out: &mut [f32]) {
+        assert!(
+            self.rows < lanes,
+            "a ring of lanes holds one lane more than a pass has rows"
+        );
         let shape = self.inputs.shape;
         let group = shape.value_heads / shape.key_heads;
         let head_state = shape.key_dim * shape.value_dim;
@@ -140,22 +144,19 @@ impl Heads<'_> {
             .map(|_| Vec::with_capacity(lanes))
             .collect();
         for lane in recurrent.chunks_exact_mut(shape.state()) {
-            for (head, state) in lane.chunks_exact_mut(head_state).enumerate() {
-                by_head[head].push(state);
+            for (head, state) in by_head.iter_mut().zip(lane.chunks_exact_mut(head_state)) {
+                head.push(state);
             }
         }
         by_head
             .par_iter_mut()
             .zip(out.par_chunks_exact_mut(self.rows * shape.value_dim))
             .enumerate()
-            .for_each(|(value_head, (lanes_of_head, out))| {
+            .for_each(|(value_head, (lanes, out))| {
+                lanes.rotate_left(active);
                 let (q, k) = self.norm(value_head / group);
                 self.with_head(&q, &k, value_head, |head| {
-                    for (r, out) in out.chunks_exact_mut(shape.value_dim).enumerate() {
-                        let (from, to) = ((active + r) % lanes, (active + r + 1) % lanes);
-                        let (from, to) = disjoint(lanes_of_head, from, to);
-                        (self.kernels.delta)(&head.row(r), Some(from), to, out);
-                    }
+                    (self.kernels.delta)(&head, &mut lanes[..=self.rows], out);
                 });
             });
     }
@@ -207,28 +208,6 @@ impl Heads<'_> {
             value_dim: shape.value_dim,
         });
     }
-}
-
-impl DeltaHead<'_> {
-    /// Row `r` alone.
-    fn row(&self, r: usize) -> Self {
-        Self {
-            q: &self.q[r * self.key_dim..][..self.key_dim],
-            k: &self.k[r * self.key_dim..][..self.key_dim],
-            v: &self.v[r * self.v_stride..],
-            decay: &self.decay[r..=r],
-            beta: &self.beta[r..=r],
-            ..*self
-        }
-    }
-}
-
-/// Two different lanes of one head, the first to read.
-fn disjoint<'s>(lanes: &'s mut [&mut [f32]], from: usize, to: usize) -> (&'s [f32], &'s mut [f32]) {
-    let [from, to] = lanes
-        .get_disjoint_mut([from, to])
-        .expect("a ring of lanes holds one lane more than a pass has rows");
-    (&**from, &mut **to)
 }
 
 /// `[value_heads, rows, value_dim]` to `[rows, value_heads, value_dim]`.

@@ -114,6 +114,7 @@ fn score<S: Simd, T: Stored>(
     let blocks = stride / KEY_BLOCK;
     let mut block = 0;
     while block < blocks {
+        ask(s, keys, (block + 2) * KEY_BLOCK * dim, 2 * KEY_BLOCK * dim);
         let pair = block + 2 <= blocks;
         let mut query = 0;
         while query < queries {
@@ -261,6 +262,7 @@ fn gather<S: Simd, T: Stored>(
     let mut first = 0;
     while first < group.visible {
         let run = RUN.min(group.visible - first);
+        ask(s, values, (first + run) * dim, run * dim);
         let values = &values[first * dim..][..run * dim];
         let mut query = 0;
         while query < queries {
@@ -304,6 +306,15 @@ fn gather<S: Simd, T: Stored>(
             seen,
             &mut out[query * dim..],
         );
+    }
+}
+
+/// Asks for `len` elements from `first` on, as far as there are any.
+#[inline(always)]
+fn ask<S: Simd, T>(s: S, x: &[T], first: usize, len: usize) {
+    let x = &x[first.min(x.len())..(first + len).min(x.len())];
+    for line in x.iter().step_by(64 / size_of::<T>()) {
+        s.ask_far(line, 0);
     }
 }
 

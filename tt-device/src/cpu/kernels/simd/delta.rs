@@ -13,61 +13,98 @@
 //! ```
 //!
 //! It departs from the definition only in taking the next row's first sweep along with this row's
-//! second one, and the block of columns stays in the first-level cache while the rows go by.
+//! second one. The block of columns stays in the first-level cache while the rows go by: for many rows it
+//! is copied together first, because rows of the whole state, 512 bytes apart, share half of the sets.
+
+use std::ops::Range;
 
 use super::{LANES, Simd};
 use crate::cpu::kernels::DeltaHead;
 
+/// Vectors of columns of a block: eight chains of sums in flight.
+const VECTORS: usize = 4;
+/// Rows that pay for copying a block of the state out and back.
+const MANY: usize = 4;
+
+/// Updates `lanes[0]` in place, or writes the state after row r to `lanes[r + 1]`.
 #[inline(always)]
 pub(in crate::cpu::kernels) fn delta<S: Simd>(
     s: S,
     head: &DeltaHead<'_>,
-    before: Option<&[f32]>,
-    state: &mut [f32],
+    lanes: &mut [&mut [f32]],
     out: &mut [f32],
 ) {
-    let (key_dim, width) = (head.key_dim, head.value_dim);
-    assert_eq!(
-        state.len(),
-        key_dim * width,
+    let width = head.value_dim;
+    let rows = out.len() / width;
+    assert!(
+        lanes.len() == 1 || lanes.len() == rows + 1,
+        "a pass has one lane, or one more than it has rows"
+    );
+    assert!(
+        lanes.iter().all(|lane| lane.len() == head.key_dim * width),
         "a state is [key_dim, value_dim]"
     );
+    let mut together = Vec::new();
     let mut column = 0;
-    while column + 4 * LANES <= width {
-        block::<S, 4, false>(s, head, before, state, out, column);
-        column += 4 * LANES;
+    while column + VECTORS * LANES <= width {
+        let columns = column..column + VECTORS * LANES;
+        if let ([state], MANY..) = (&mut *lanes, rows) {
+            together.clear();
+            for row in state.chunks_exact(width) {
+                together.extend_from_slice(&row[columns.clone()]);
+            }
+            block::<S, VECTORS, false>(
+                s,
+                head,
+                &mut [&mut together],
+                columns.len(),
+                0,
+                out,
+                column,
+            );
+            let together = together.chunks_exact(columns.len());
+            for (row, together) in state.chunks_exact_mut(width).zip(together) {
+                row[columns.clone()].copy_from_slice(together);
+            }
+        } else {
+            block::<S, VECTORS, false>(s, head, lanes, width, column, out, column);
+        }
+        column = columns.end;
     }
     while column + LANES <= width {
-        block::<S, 1, false>(s, head, before, state, out, column);
+        block::<S, 1, false>(s, head, lanes, width, column, out, column);
         column += LANES;
     }
     if column < width {
-        block::<S, 1, true>(s, head, before, state, out, column);
+        block::<S, 1, true>(s, head, lanes, width, column, out, column);
     }
 }
 
-/// `W` vectors of columns from `column` on; `PART` when the last one is cut short by the width.
+/// `W` vectors of columns from `column` on, the last one cut short by the width if `PART`. In the
+/// lanes they start at `at`, in rows of `stride`.
 #[inline(always)]
 fn block<S: Simd, const W: usize, const PART: bool>(
     s: S,
     head: &DeltaHead<'_>,
-    before: Option<&[f32]>,
-    state: &mut [f32],
+    lanes: &mut [&mut [f32]],
+    stride: usize,
+    at: usize,
     out: &mut [f32],
     column: usize,
 ) {
     let (key_dim, width) = (head.key_dim, head.value_dim);
     let rows = out.len() / width;
+    if rows == 0 {
+        return;
+    }
     let columns = column..if PART { width } else { column + W * LANES };
+    let in_state = at..at + columns.len();
     let mut m = [s.splat(0.0); W];
-    if rows > 0 {
-        let source = before.unwrap_or(state);
-        for (k, source) in head.k[..key_dim].iter().zip(source.chunks_exact(width)) {
-            let k = s.splat(*k);
-            let old = load::<S, W, PART>(s, &source[columns.clone()]);
-            for j in 0..W {
-                m[j] = s.fma(k, old[j], m[j]);
-            }
+    for (k, state) in head.k[..key_dim].iter().zip(lanes[0].chunks_exact(stride)) {
+        let k = s.splat(*k);
+        let old = load::<S, W, PART>(s, &state[in_state.clone()]);
+        for j in 0..W {
+            m[j] = s.fma(k, old[j], m[j]);
         }
     }
     for r in 0..rows {
@@ -86,9 +123,14 @@ fn block<S: Simd, const W: usize, const PART: bool>(
             next: &head.k[next * key_dim..][..key_dim],
             decay: head.decay[r],
         };
-        let source = if r == 0 { before } else { None };
+        let (from, to) = if lanes.len() == 1 {
+            (None, &mut *lanes[0])
+        } else {
+            let (from, to) = lanes.split_at_mut(r + 1);
+            (Some(&*from[r]), &mut *to[0])
+        };
         let o;
-        (m, o) = sweep::<S, W, PART>(s, &row, u, source, state, width, column);
+        (m, o) = sweep::<S, W, PART>(s, &row, u, from, to, stride, in_state.clone());
         store::<S, W, PART>(s, o, &mut out[r * width..][columns.clone()]);
     }
 }
@@ -109,16 +151,15 @@ fn sweep<S: Simd, const W: usize, const PART: bool>(
     u: [S::V; W],
     source: Option<&[f32]>,
     state: &mut [f32],
-    width: usize,
-    column: usize,
+    stride: usize,
+    columns: Range<usize>,
 ) -> ([S::V; W], [S::V; W]) {
-    let columns = column..if PART { width } else { column + W * LANES };
     let decay = s.splat(row.decay);
     let (mut m, mut o) = ([s.splat(0.0); W], [s.splat(0.0); W]);
     let weights = row.q.iter().zip(row.k).zip(row.next);
-    for (i, (state, ((q, k), next))) in state.chunks_exact_mut(width).zip(weights).enumerate() {
+    for (i, (state, ((q, k), next))) in state.chunks_exact_mut(stride).zip(weights).enumerate() {
         let old = match source {
-            Some(source) => load::<S, W, PART>(s, &source[i * width..][columns.clone()]),
+            Some(source) => load::<S, W, PART>(s, &source[i * stride..][columns.clone()]),
             None => load::<S, W, PART>(s, &state[columns.clone()]),
         };
         let (q, k, next) = (s.splat(*q), s.splat(*k), s.splat(*next));

@@ -32,9 +32,11 @@ pub(in crate::cpu::kernels) trait Simd: Copy {
     /// do not grow into one another.
     fn enter<K: Kernel>(self, kernel: K);
 
-    /// Asks for the cache lines that lie `near` and `far` bytes past `from`, if they are there: the first
-    /// into the first-level cache, the second into the second-level one.
-    fn prefetch(self, from: &[u8; 64], near: usize, far: usize);
+    /// Asks for the cache line that lies `ahead` bytes past `from`, if it is there, into the
+    /// first-level cache.
+    fn ask_near<T>(self, from: &T, ahead: usize);
+    /// The same into the second-level cache.
+    fn ask_far<T>(self, from: &T, ahead: usize);
 
     fn splat(self, x: f32) -> Self::V;
     fn load(self, x: &[f32; LANES]) -> Self::V;

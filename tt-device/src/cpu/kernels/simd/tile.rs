@@ -51,7 +51,8 @@ macro_rules! block_tile {
             #[inline(always)]
             fn spread<S: Simd>(&self, s: S, to: &mut Spread) {
                 for (codes, to) in self.codes.iter().zip(to.as_chunks_mut::<$rows_at_once>().0) {
-                    s.prefetch(codes, NEAR, FAR);
+                    s.ask_near(codes, NEAR);
+                    s.ask_far(codes, FAR);
                     s.$spread(codes, to);
                 }
             }

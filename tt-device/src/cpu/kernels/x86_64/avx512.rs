@@ -41,11 +41,15 @@ impl Simd for Avx512 {
     }
 
     #[inline(always)]
-    fn prefetch(self, from: &[u8; 64], near: usize, far: usize) {
-        let near = from.as_ptr().wrapping_add(near).cast();
-        intrinsic!(_mm_prefetch::<_MM_HINT_T0>(near));
-        let far = from.as_ptr().wrapping_add(far).cast();
-        intrinsic!(_mm_prefetch::<_MM_HINT_T1>(far));
+    fn ask_near<T>(self, from: &T, ahead: usize) {
+        let line = std::ptr::from_ref(from).cast::<i8>().wrapping_add(ahead);
+        intrinsic!(_mm_prefetch::<_MM_HINT_T0>(line));
+    }
+
+    #[inline(always)]
+    fn ask_far<T>(self, from: &T, ahead: usize) {
+        let line = std::ptr::from_ref(from).cast::<i8>().wrapping_add(ahead);
+        intrinsic!(_mm_prefetch::<_MM_HINT_T1>(line));
     }
 
     #[inline(always)]

@@ -29,7 +29,7 @@ macro_rules! kernel_table {
             silu_mul: kernel_table!(@entry $token, $features, simd::elementwise::silu_mul, (gate: &[f32], up: &[f32], out: &mut [f32])),
             sigmoid_mul: kernel_table!(@entry $token, $features, simd::elementwise::sigmoid_mul, (x: &mut [f32], gate: &[f32])),
             conv_silu: kernel_table!(@entry $token, $features, simd::convolution::conv_silu, (taps: FourRows<'_>, rows: FourRows<'_>, out: &mut [f32])),
-            delta: kernel_table!(@entry $token, $features, simd::delta::delta, (head: &DeltaHead<'_>, before: Option<&[f32]>, state: &mut [f32], out: &mut [f32])),
+            delta: kernel_table!(@entry $token, $features, simd::delta::delta, (head: &DeltaHead<'_>, lanes: &mut [&mut [f32]], out: &mut [f32])),
             attend: kernel_table!(@entry $token, $features, simd::attention::attend, (group: &AttendGroup<'_>, scores: &mut Vec<f32>, out: &mut [f32])),
             argmax: kernel_table!(@entry $token, $features, simd::elementwise::argmax, (row: &[f32]) -> usize),
         };
