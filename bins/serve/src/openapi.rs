@@ -49,6 +49,8 @@ pub struct TokenizeRequest {
         description = "OpenAI-compatible server for native Qwen3.5 packages",
         license(name = "Apache-2.0"),
     ),
+    // What the events of a stream hold; a document of this version has no place to say so at the route.
+    components(schemas(crate::wire::chat::ChatChunk)),
     paths(
         routes::chat::create,
         routes::completions::create,

@@ -27,7 +27,7 @@ use crate::wire::unsupported::{self, Route};
     responses(
         (status = 200, content(
             (crate::wire::chat::ChatCompletion = "application/json"),
-            (crate::wire::chat::ChatChunk = "text/event-stream"),
+            (serde_json::Value = "text/event-stream"),
         )),
         (status = "4XX", body = crate::wire::error::ErrorBody),
         (status = "5XX", body = crate::wire::error::ErrorBody),

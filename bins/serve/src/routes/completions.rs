@@ -35,7 +35,7 @@ const DEFAULT_MAX_TOKENS: usize = 16;
     responses(
         (status = 200, content(
             (crate::wire::completions::Completion = "application/json"),
-            (crate::wire::completions::Completion = "text/event-stream"),
+            (serde_json::Value = "text/event-stream"),
         )),
         (status = "4XX", body = crate::wire::error::ErrorBody),
         (status = "5XX", body = crate::wire::error::ErrorBody),

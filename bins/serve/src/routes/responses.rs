@@ -31,7 +31,7 @@ use crate::wire::unsupported::{self, Route};
     responses(
         (status = 200, content(
             (ResponseObject = "application/json"),
-            (String = "text/event-stream"),
+            (Value = "text/event-stream"),
         )),
         (status = "4XX", body = crate::wire::error::ErrorBody),
         (status = "5XX", body = crate::wire::error::ErrorBody),
