@@ -53,6 +53,10 @@ pub struct Args {
     #[arg(long, value_name = "MIB", default_value_t = 192)]
     pub prefix_cache: usize,
 
+    /// Compute each answer that began from a snapshot again from the start and compare: slow, for finding faults
+    #[arg(long)]
+    pub check_prefix_cache: bool,
+
     /// File that remembers what was verified: unchanged files are not hashed again at the next start
     #[arg(long, value_name = "FILE")]
     pub verified_record: Option<PathBuf>,
@@ -113,6 +117,10 @@ pub struct Args {
     /// Tokens of reasoning after which the answer begins, for requests that name no budget of their own
     #[arg(long, value_name = "TOKENS")]
     pub thinking_budget: Option<usize>,
+
+    /// Tell reasoning under the name `reasoning` as well, for clients that know no `reasoning_content`
+    #[arg(long)]
+    pub reasoning_alias: bool,
 
     /// Write prompts and answers to the log
     #[arg(long)]

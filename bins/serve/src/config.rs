@@ -32,6 +32,10 @@ pub struct Config {
     pub thinking_budget: Option<usize>,
     /// Whether prompts and answers go to the log.
     pub log_prompts: bool,
+    /// Whether each generation that began from a saved prefix is computed again from nothing and compared.
+    pub check_prefix_cache: bool,
+    /// Whether reasoning is told under the name `reasoning` as well.
+    pub reasoning_alias: bool,
 }
 
 /// How the engine is to be opened.
@@ -220,6 +224,8 @@ impl Config {
             merge_system: args.merge_system,
             thinking_budget: args.thinking_budget,
             log_prompts: args.log_prompts,
+            check_prefix_cache: args.check_prefix_cache,
+            reasoning_alias: args.reasoning_alias,
         })
     }
 }

@@ -42,6 +42,8 @@ fn run(config: Config) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         // They only move bytes; the cores are for the engine.
         .worker_threads(2)
+        // They render and tokenise; more of them than this would only take the cores from the engine.
+        .max_blocking_threads(4)
         .enable_all()
         .build()
         .context("cannot start the runtime")?;

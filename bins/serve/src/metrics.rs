@@ -27,6 +27,8 @@ pub struct Metrics {
     draft_tokens: Counter,
     accepted_tokens: Counter,
     accepted_by_place: Family<PlaceLabel, Counter>,
+    rechecks: Counter,
+    recheck_mismatches: Counter,
     first_token: Histogram,
     token: Histogram,
     whole: Histogram,
@@ -123,6 +125,14 @@ impl Metrics {
         }
     }
 
+    /// A generation from a saved prefix was compared with one from nothing.
+    pub fn rechecked(&self, agrees: bool) {
+        self.rechecks.inc();
+        if !agrees {
+            self.recheck_mismatches.inc();
+        }
+    }
+
     /// A generation came to its end.
     pub fn generation(&self, cost: &Cost) {
         let computed = cost.prompt_tokens - cost.cached_tokens.min(cost.prompt_tokens);
@@ -169,6 +179,16 @@ impl Metrics {
             Registry::with_labels([("model_name".into(), model.to_owned().into())].into_iter());
         self.register_vllm(&mut registry, gauges);
         self.register_llama(&mut registry, gauges);
+        registry.register(
+            "qwen35:prefix_rechecks",
+            "Answers from a saved prefix that were computed again",
+            self.rechecks.clone(),
+        );
+        registry.register(
+            "qwen35:prefix_recheck_mismatches",
+            "Of those, the ones that came out otherwise",
+            self.recheck_mismatches.clone(),
+        );
         let mut openmetrics = String::new();
         text::encode(&mut openmetrics, &registry)?;
         Ok(match exposition {
@@ -392,6 +412,8 @@ impl Default for Metrics {
             draft_tokens: Counter::default(),
             accepted_tokens: Counter::default(),
             accepted_by_place: Family::default(),
+            rechecks: Counter::default(),
+            recheck_mismatches: Counter::default(),
             first_token: seconds(),
             token: seconds(),
             whole: seconds(),

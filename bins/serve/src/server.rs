@@ -67,7 +67,10 @@ impl Server {
         };
         let listener = TcpListener::bind(config.listen).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
-        let seat = Arc::new(EngineSeat::new(config.limits.queue));
+        let seat = Arc::new(EngineSeat::new(
+            config.limits.queue,
+            config.check_prefix_cache,
+        ));
         Ok(Self {
             listener,
             address,

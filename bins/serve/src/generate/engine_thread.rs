@@ -48,12 +48,14 @@ pub struct EngineSeat {
     pub metrics: Metrics,
     status: watch::Sender<Status>,
     abort: AtomicBool,
+    recheck: bool,
 }
 
 impl EngineSeat {
-    /// A seat in which up to `waiting` requests wait.
+    /// A seat in which up to `waiting` requests wait. With `recheck` each generation that began from a saved prefix is
+    /// computed again from nothing and compared.
     #[must_use]
-    pub fn new(waiting: usize) -> Self {
+    pub fn new(waiting: usize, recheck: bool) -> Self {
         Self {
             queue: JobQueue::new(waiting),
             model: OnceLock::new(),
@@ -61,6 +63,7 @@ impl EngineSeat {
             metrics: Metrics::default(),
             status: watch::Sender::new(Status::Loading(LoadProgress::phase("load"))),
             abort: AtomicBool::new(false),
+            recheck,
         }
     }
 
@@ -191,12 +194,13 @@ fn work(engine: &mut dyn Engine, job: Job, seat: &EngineSeat) {
         queued,
         deadline: job.deadline,
         abort: &seat.abort,
+        recheck: seat.recheck,
         activity: &seat.activity,
         metrics: &seat.metrics,
     };
     let mut outcome = Outcome::Answered;
     for generation in job.runs {
-        match run(engine, generation, around) {
+        match run(engine, &generation, around) {
             Ok((cause, cost)) => {
                 if cause == EndCause::Length {
                     outcome = Outcome::Limited;

@@ -4,5 +4,6 @@ pub mod constraint;
 pub mod engine_thread;
 pub mod job;
 pub mod queue;
+mod recheck;
 mod run;
 pub mod status;

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use mtp_spec::{Emitted, TokenId};
+use mtp_spec::{Emitted, TokenId, TokenLogprobs};
 use qwen35_model::text::{OutputEnd, OutputEvent, OutputParser, StopReason, Tokenizer};
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::job::{Cost, EndCause, Event, Piece, Run, RunEnd, ShownToken};
+use super::recheck::Recheck;
 use super::status::Activity;
 use crate::metrics::Metrics;
 use qwen35_model::engine::{Engine, EngineError, Generation};
@@ -40,6 +41,7 @@ pub(super) struct Surroundings<'a> {
     pub(super) queued: Duration,
     pub(super) deadline: Instant,
     pub(super) abort: &'a AtomicBool,
+    pub(super) recheck: bool,
     pub(super) activity: &'a Activity,
     pub(super) metrics: &'a Metrics,
 }
@@ -70,25 +72,17 @@ impl Surroundings<'_> {
 /// next one.
 pub(super) fn run(
     engine: &mut dyn Engine,
-    run: Run,
+    run: &Run,
     around: Surroundings<'_>,
 ) -> Result<(EndCause, Cost), RunError> {
     around.check()?;
     let engine = Finishing(engine);
     let choice = run.choice;
-    let stop_tokens = run.sampler.stop_tokens.clone();
+    let stop_tokens = &run.sampler.stop_tokens;
+    let mut recheck = Recheck::new(around.recheck);
     let began = Instant::now();
-    let started = engine.0.start(Generation {
-        prompt: run.prompt.to_vec(),
-        sampler: run.sampler,
-        max_tokens: run.max_tokens,
-        top_logprobs: run.top_logprobs,
-        prompt_logprobs: run.prompt_logprobs,
-        speculative: run.speculative,
-        cache_prompt: run.cache_prompt,
-        checkpoints: run.checkpoints,
-        mask: run.constraint.map(|plan| plan.mask()),
-    })?;
+    let top_logprobs = recheck.top_logprobs(run.top_logprobs);
+    let started = engine.0.start(generation(run, top_logprobs))?;
     around.tell(Event::Begun {
         choice,
         cached_tokens: started.cached_tokens,
@@ -110,7 +104,7 @@ pub(super) fn run(
         around.tell(Event::PromptLogprobs { choice, logprobs });
     }
 
-    let mut speech = Speech::new(choice, around.tokenizer, run.output);
+    let mut speech = Speech::new(run, around.tokenizer);
     let mut cause = (run.max_tokens == 0).then_some(EndCause::Length);
     let mut emitted = 0;
     let mut last_round = prefilled;
@@ -118,7 +112,8 @@ pub(super) fn run(
         around.check()?;
         let mut heard = Heard::default();
         let finish = engine.0.step(&mut |round| {
-            heard = speech.hear(round, &stop_tokens);
+            heard = speech.hear(round, stop_tokens);
+            recheck.record(&round[..heard.kept]);
             heard.kept
         })?;
         let now = Instant::now();
@@ -160,7 +155,32 @@ pub(super) fn run(
         tool_calls: speech.parser.tool_calls(),
         cost,
     }));
+    let agrees = recheck.agrees(&mut *engine.0, run, started.cached_tokens);
+    if let Some(agrees) = agrees.transpose()? {
+        around.metrics.rechecked(agrees);
+        if !agrees {
+            tracing::error!(
+                cached = started.cached_tokens,
+                "a reused prefix gave another answer than a fresh one"
+            );
+        }
+    }
     Ok((cause, cost))
+}
+
+/// A run in the engine's words.
+pub(super) fn generation(run: &Run, top_logprobs: Option<usize>) -> Generation {
+    Generation {
+        prompt: run.prompt.to_vec(),
+        sampler: run.sampler.clone(),
+        max_tokens: run.max_tokens,
+        top_logprobs,
+        prompt_logprobs: run.prompt_logprobs,
+        speculative: run.speculative,
+        cache_prompt: run.cache_prompt,
+        checkpoints: run.checkpoints.clone(),
+        mask: run.constraint.clone().map(|plan| plan.mask()),
+    }
 }
 
 impl Surroundings<'_> {
@@ -182,6 +202,7 @@ impl Drop for Finishing<'_> {
 /// The tokens of a generation on their way to the client.
 struct Speech {
     choice: usize,
+    top_logprobs: Option<usize>,
     parser: OutputParser,
     output: Vec<OutputEvent>,
     // Tokens that a stop string may still take back.
@@ -199,15 +220,12 @@ struct Heard {
 }
 
 impl Speech {
-    fn new(
-        choice: usize,
-        tokenizer: &Arc<Tokenizer>,
-        options: qwen35_model::text::OutputOptions,
-    ) -> Self {
+    fn new(run: &Run, tokenizer: &Arc<Tokenizer>) -> Self {
         let mut output = Vec::new();
-        let parser = OutputParser::new(Arc::clone(tokenizer), options, &mut output);
+        let parser = OutputParser::new(Arc::clone(tokenizer), run.output.clone(), &mut output);
         Self {
-            choice,
+            choice: run.choice,
+            top_logprobs: run.top_logprobs,
             parser,
             output,
             waiting: VecDeque::new(),
@@ -225,7 +243,7 @@ impl Speech {
         for (before, emitted) in round.iter().enumerate() {
             self.waiting.push_back(ShownToken {
                 id: emitted.token,
-                logprobs: emitted.logprobs.clone(),
+                logprobs: self.told(emitted),
             });
             if stop_tokens.contains(&emitted.token) {
                 heard.cause = Some(EndCause::StopToken(emitted.token));
@@ -240,6 +258,14 @@ impl Speech {
         }
         self.settle();
         heard
+    }
+
+    /// The log-probabilities that were asked for; the engine may have told more.
+    fn told(&self, emitted: &Emitted) -> Option<TokenLogprobs> {
+        let asked = self.top_logprobs?;
+        let mut logprobs = emitted.logprobs.clone()?;
+        logprobs.top.truncate(asked);
+        Some(logprobs)
     }
 
     /// Ends the text. The token that ended it has none, but counts and is told like any other.

@@ -38,6 +38,8 @@ pub struct ChatWishes {
     pub logprobs: bool,
     /// Reasoning.
     pub reasoning: bool,
+    /// Reasoning under the name `reasoning` as well.
+    pub reasoning_alias: bool,
     /// Token ids; those of the prompt are here.
     pub prompt_ids: Option<Vec<u32>>,
     /// Frames, with that of the usage at the end if asked for; otherwise the answer is told as a whole.
@@ -155,6 +157,9 @@ impl Reply for ChatReply {
             return None;
         }
         delta.role = self.role(index);
+        if self.wishes.reasoning_alias {
+            delta.reasoning.clone_from(&delta.reasoning_content);
+        }
         let logprobs = self.wishes.logprobs.then_some(ChatLogprobs {
             content: entries,
             refusal: None,
@@ -255,13 +260,15 @@ impl Choice {
 
     fn told(self, index: usize, wishes: &ChatWishes) -> ChatChoice {
         let (finish_reason, stop_reason) = self.end.unwrap_or((FinishReason::Length, None));
+        let reasoning = (!self.reasoning.is_empty()).then_some(self.reasoning);
         let only_calls = !self.calls.is_empty() && self.content.trim().is_empty();
         ChatChoice {
             index,
             message: AssistantMessage {
                 role: "assistant",
                 content: (!only_calls).then_some(self.content),
-                reasoning_content: (!self.reasoning.is_empty()).then_some(self.reasoning),
+                reasoning: reasoning.clone().filter(|_| wishes.reasoning_alias),
+                reasoning_content: reasoning,
                 tool_calls: self.calls,
             },
             logprobs: wishes.logprobs.then_some(ChatLogprobs {

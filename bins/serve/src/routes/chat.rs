@@ -87,6 +87,7 @@ fn prepare(app: &App, body: &RequestBody) -> Result<Prepared, ApiError> {
     let wishes = ChatWishes {
         logprobs: fields.logprobs == Some(true),
         reasoning: fields.include_reasoning != Some(false),
+        reasoning_alias: app.config.reasoning_alias,
         prompt_ids: prompt_ids.filter(|_| controls.return_token_ids),
         stream: controls.stream,
         stops: controls.stop.clone(),

@@ -115,6 +115,9 @@ pub struct AssistantMessage {
     /// What it thought before.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reasoning_content: Option<String>,
+    /// The same, where the server was told to use this name as well.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reasoning: Option<String>,
     /// The functions it calls.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tool_calls: Vec<CalledTool>,
@@ -207,6 +210,9 @@ pub struct MessageDelta {
     /// More of the reasoning.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reasoning_content: Option<String>,
+    /// The same, where the server was told to use this name as well.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reasoning: Option<String>,
     /// More of the calls.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tool_calls: Vec<ToolCallDelta>,

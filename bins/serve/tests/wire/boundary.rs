@@ -2,7 +2,7 @@ use hyper::Method;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::harness::{Harness, asking, says};
+use crate::harness::{CONTEXT, Harness, asking, says, scripted};
 
 #[tokio::test]
 async fn a_host_that_is_not_ours_is_refused() {
@@ -180,4 +180,26 @@ async fn a_connection_serves_several_requests() {
         }
         assert!(seen.starts_with("HTTP/1.1 200"), "{seen}");
     }
+}
+
+#[tokio::test]
+async fn a_body_that_does_not_come_is_not_waited_for() {
+    use clap::Parser;
+    let args = qwen35_serve::Args::try_parse_from(["qwen35-serve", "--port", "0"]).unwrap();
+    let mut config = qwen35_serve::Config::from_args(&args).unwrap();
+    config.limits.body_time = std::time::Duration::from_millis(50);
+    let (stage, open) = scripted(CONTEXT, [says(&["a"])]);
+    let server = Harness::configured(config, stage, open).await;
+    let mut stream = tokio::net::TcpStream::connect(server.client.address())
+        .await
+        .unwrap();
+    let head = "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{";
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let mut seen = Vec::new();
+    stream.read_to_end(&mut seen).await.unwrap();
+    assert!(
+        seen.starts_with(b"HTTP/1.1 408"),
+        "{}",
+        String::from_utf8_lossy(&seen)
+    );
 }

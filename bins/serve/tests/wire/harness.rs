@@ -75,6 +75,24 @@ pub(crate) fn for_ever(text: &str) -> Script {
     }
 }
 
+/// A stage with these scripts, and what opens its engine.
+pub(crate) fn scripted(
+    context: usize,
+    scripts: impl IntoIterator<Item = Script>,
+) -> (Arc<Stage>, OpenEngine) {
+    let stage = Arc::new(Stage::default());
+    stage.scripts.lock().unwrap().extend(scripts);
+    let engines = Arc::clone(&stage);
+    let open: OpenEngine = Box::new(move |_| {
+        let engine = ScriptedEngine::new(context, Arc::clone(&engines));
+        Ok(Opened {
+            engine: Box::new(engine),
+            text: text(),
+        })
+    });
+    (stage, open)
+}
+
 impl Harness {
     /// A server with default settings that plays `scripts`.
     pub(crate) async fn new(scripts: impl IntoIterator<Item = Script>) -> Self {
@@ -92,16 +110,7 @@ impl Harness {
         args: &[&str],
         scripts: impl IntoIterator<Item = Script>,
     ) -> Self {
-        let stage = Arc::new(Stage::default());
-        stage.scripts.lock().unwrap().extend(scripts);
-        let engines = Arc::clone(&stage);
-        let open: OpenEngine = Box::new(move |_| {
-            let engine = ScriptedEngine::new(context, Arc::clone(&engines));
-            Ok(Opened {
-                engine: Box::new(engine),
-                text: text(),
-            })
-        });
+        let (stage, open) = scripted(context, scripts);
         let harness = Self::opening(args, stage, open).await;
         harness.until_ready().await;
         harness
@@ -111,6 +120,11 @@ impl Harness {
     pub(crate) async fn opening(args: &[&str], stage: Arc<Stage>, open: OpenEngine) -> Self {
         let args = [&["qwen35-serve", "--port", "0"], args].concat();
         let config = Config::from_args(&Args::try_parse_from(args).unwrap()).unwrap();
+        Self::configured(config, stage, open).await
+    }
+
+    /// A server with this configuration.
+    pub(crate) async fn configured(config: Config, stage: Arc<Stage>, open: OpenEngine) -> Self {
         let server = Server::bind(config).await.unwrap();
         let client = Client::new(server.address());
         let (stop, stopped) = oneshot::channel();

@@ -283,3 +283,21 @@ async fn drafts_are_told_in_usage_and_timings() {
     );
     assert!(drafted > 0);
 }
+
+#[tokio::test]
+async fn composed_and_decomposed_characters_have_the_same_tokens() {
+    let server = Harness::new([]).await;
+    let tokens = |text: &'static str| {
+        let client = server.client.clone();
+        async move {
+            client
+                .post("/tokenize", &json!({"content": text}))
+                .await
+                .expect(200)
+                .await["tokens"]
+                .clone()
+        }
+    };
+    assert_eq!(tokens("A\u{30A}").await, tokens("\u{C5}").await);
+    assert_eq!(tokens("e\u{301}").await, tokens("\u{E9}").await);
+}

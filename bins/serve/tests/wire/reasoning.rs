@@ -170,3 +170,31 @@ async fn a_prompt_is_saved_where_the_next_turn_will_part_from_it() {
         .unwrap();
     assert_eq!(started.checkpoints, [second, opened]);
 }
+
+#[tokio::test]
+async fn reasoning_has_a_second_name_where_the_server_was_told_so() {
+    let server = Harness::with(
+        &["--reasoning-alias"],
+        [says(&["thought\n</think>\n\nanswer"])],
+    )
+    .await;
+    let message = ask(&server, json!({})).await["choices"][0]["message"].clone();
+    assert_eq!(message["reasoning"], message["reasoning_content"]);
+    let body = thinking(json!({"stream": true}));
+    let chunks = server
+        .client
+        .post("/v1/chat/completions", &body)
+        .await
+        .chunks()
+        .await;
+    assert_eq!(
+        streamed_text(&chunks, "reasoning"),
+        streamed_text(&chunks, "reasoning_content")
+    );
+    let plain = Harness::new([says(&["thought\n</think>\n\nanswer"])]).await;
+    assert!(
+        ask(&plain, json!({})).await["choices"][0]["message"]
+            .get("reasoning")
+            .is_none()
+    );
+}

@@ -196,3 +196,14 @@ async fn token_ids_are_told_where_asked_for() {
     assert!(unasked.get("prompt_token_ids").is_none());
     assert!(tokenizer().vocab_size() > 0);
 }
+
+#[tokio::test]
+async fn a_long_prefill_is_bridged_by_comments() {
+    let script = Script {
+        prefill_chunks: usize::MAX,
+        ..Script::default()
+    };
+    let server = Harness::with(&["--ping", "1"], [script]).await;
+    let mut answer = server.chat(json!({"stream": true})).await;
+    assert_eq!(answer.frame().await.as_deref(), Some(": ping"));
+}

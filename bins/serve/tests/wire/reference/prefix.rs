@@ -101,3 +101,27 @@ async fn without_room_for_states_nothing_is_reused() {
         assert_eq!(cached(&ask(&server, &body).await), 0);
     }
 }
+
+#[tokio::test]
+async fn the_self_check_computes_reused_answers_again_and_finds_no_difference() {
+    let server = demo(&["--check-prefix-cache"]).await;
+    let fields = json!({"temperature": 1.0, "seed": 3, "max_tokens": 40, "stop": ["the"]});
+    let body = question("Tell me about the sea", fields);
+    let unchecked = said(&ask(&demo(&[]).await, &body).await);
+    for _ in 0..3 {
+        assert_eq!(
+            said(&ask(&server, &body).await),
+            unchecked,
+            "the check shows in no answer"
+        );
+    }
+    // The check comes after the answer; one more request comes after the check.
+    ask(&server, &question("What is 7 plus 5?", json!({}))).await;
+    let text = server.client.get("/metrics").await.text().await;
+    let value = |name: &str| {
+        let line = text.lines().find(|line| line.starts_with(name)).unwrap();
+        line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()
+    };
+    assert!(value("qwen35:prefix_rechecks_total") >= 2);
+    assert_eq!(value("qwen35:prefix_recheck_mismatches_total"), 0);
+}
