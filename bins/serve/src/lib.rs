@@ -8,6 +8,7 @@ pub mod boundary;
 pub mod chat_request;
 pub mod config;
 pub mod controls;
+mod forms;
 pub mod generate;
 pub mod hardware;
 pub mod metrics;
